@@ -204,6 +204,9 @@ func problemOf(err error) *problem.Problem {
 	if spent, ok := errors.AsType[*reason.SpentError](err); ok {
 		return problem.New(http.StatusConflict, "insufficient", spent.Why)
 	}
+	if p := taskProblem(err); p != nil {
+		return p
+	}
 	if halted, ok := errors.AsType[*reason.HaltedError](err); ok {
 		return problem.New(http.StatusConflict, "halted", halted.Why)
 	}

@@ -64,6 +64,7 @@ func checkQuery(u *url.URL) (string, *problem.Problem) {
 		return "", problem.New(http.StatusBadRequest, "malformed", "the query can't be read")
 	}
 	var fields []problem.FieldError
+	spellOut(query)
 	for name, values := range query {
 		at := located("query." + name)
 		if len(values) > 1 {
@@ -77,6 +78,31 @@ func checkQuery(u *url.URL) (string, *problem.Problem) {
 		return "", invalid(fields...)
 	}
 	return query.Encode(), nil
+}
+
+// spellOut renames comparisons: priority>=8 means minPriority=8, and priority<=8 maxPriority=8. The
+// first arrives as the parameter "priority>", or as "priority>=8" where the caller has escaped it.
+func spellOut(query url.Values) {
+	for name, values := range query {
+		at := strings.IndexAny(name, "<>")
+		if at < 1 {
+			continue
+		}
+		number, ok := strings.CutPrefix(name[at+1:], "=")
+		if !ok && name[at+1:] != "" {
+			continue
+		}
+		if number != "" {
+			values[0] += number // of an escaped one it is empty
+		}
+		bound := "min"
+		if name[at] == '<' {
+			bound = "max"
+		}
+		delete(query, name)
+		bound += strings.ToUpper(name[:1]) + name[1:at]
+		query[bound] = append(query[bound], values...)
+	}
 }
 
 // expectBody sets the deadline for receiving a request's body. The deadline must stay until the

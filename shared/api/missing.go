@@ -35,6 +35,8 @@ func (rt route) targeted(next http.Handler) http.Handler {
 // nounOf returns the singular noun for a segment of a path.
 func nounOf(part string) string {
 	switch part {
+	case "agent-tasks":
+		return "task"
 	case "api-keys":
 		return "API key"
 	case "site-keys":

@@ -17,9 +17,10 @@ func TestParallelChangesWithoutIfMatch(t *testing.T) {
 			return "/api/v1/" + resource + "/" + made.ID
 		}
 		for path, patches := range map[string][]string{
-			make("objectives", `{"title":"a"}`):                                                                    {`{"title":"b"}`, `{"description":"c"}`, `{"priority":7}`, `{"doneCriterion":"d"}`},
-			make("memories", `{"category":"a","content":"a"}`):                                                     {`{"category":"b"}`, `{"content":"c"}`, `{"importance":7}`},
-			"/api/v1/workspaces/" + string(w.Workspace):                                                            {`{"name":"b"}`, `{"settings":{"beatTokens":5000}}`, `{"settings":{"skillTimeout":9}}`},
+			make("objectives", `{"title":"a"}`):                {`{"title":"b"}`, `{"description":"c"}`, `{"priority":7}`, `{"doneCriterion":"d"}`},
+			make("agent-tasks", `{"title":"a"}`):               {`{"title":"b"}`, `{"description":"c"}`, `{"priority":7}`, `{"maxRetries":9}`},
+			make("memories", `{"category":"a","content":"a"}`): {`{"category":"b"}`, `{"content":"c"}`, `{"importance":7}`},
+			"/api/v1/workspaces/" + string(w.Workspace):        {`{"name":"b"}`, `{"settings":{"beatTokens":5000}}`, `{"settings":{"skillTimeout":9}}`},
 			make("skills", `{"name":"ask","kind":"http","description":"a","config":{"url":"https://a.example/"}}`): {`{"description":"b"}`, `{"scope":"both"}`, `{"serial":true}`, `{"timeoutSeconds":9}`},
 			"/api/v1/skills/look": {`{"requiresApproval":true}`, `{"serial":true}`, `{"scope":"both"}`},
 			make("automations", `{"name":"a","skill":"look","schedule":{"cron":"@daily"}}`): {`{"name":"b"}`, `{"schedule":{"cron":"@hourly"}}`, `{"schedule":{"timeZone":"Europe/Paris"}}`},

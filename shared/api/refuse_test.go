@@ -251,6 +251,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		const id = "8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"
 		for path, want := range map[string]string{
 			"GET /api/v1/objectives/" + id:                               `objective "` + id + `" is not in workspace "default"`,
+			"GET /api/v1/agent-tasks/" + id + "/why":                     `task "` + id + `" is not in workspace "default"`,
 			"GET /api/v1/memories/" + id:                                 `memory "` + id + `" is not in workspace "default"`,
 			"GET /api/v1/skills/nothing":                                 `skill "nothing" is not in workspace "default"`,
 			"GET /api/v1/kill-switches/" + id:                            `kill switch "` + id + `" is not in workspace "default"`,

@@ -44,6 +44,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/task"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -148,8 +149,10 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	all.Memories, err2 = memory.New(d, ids)
 	var err0 error
 	all.Personas, err0 = persona.New(d)
+	var errTasks error
+	all.Tasks, errTasks = task.New(d, ids, func() float64 { return 0.5 })
 	all.Workspaces, err3 = workspace.New(d)
-	if err := errors.Join(err0, err1, err2, err3); err != nil {
+	if err := errors.Join(err0, errTasks, err1, err2, err3); err != nil {
 		t.Fatal(err)
 	}
 	var err4, err5, err6, err7 error

@@ -30,6 +30,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/task"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/work"
@@ -46,6 +47,7 @@ type Parts struct {
 	Workspaces  *workspace.Store
 	Objectives  *objective.Store
 	Automations *automation.Store
+	Tasks       *task.Store
 	Memories    *memory.Store
 	Personas    *persona.Store
 	Heals       *heal.Store

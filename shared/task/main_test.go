@@ -118,7 +118,9 @@ func (w world) running(t testing.TB, d task.Task) task.Task {
 }
 
 func (w world) cancel(t testing.TB, id string) (task.Task, error) {
-	return w.change(t, func(ctx context.Context, tx *db.Tx) (task.Task, error) { return w.s.Cancel(ctx, tx, id, "user:ada", "enough") })
+	return w.change(t, func(ctx context.Context, tx *db.Tx) (task.Task, error) {
+		return w.s.Cancel(ctx, tx, id, "user:ada", "enough")
+	})
 }
 
 func (w world) retry(t testing.TB, id string) (task.Task, error) {

@@ -45,6 +45,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/surface/webhook/action"
+	"github.com/lanekeeper/lanekeeper/shared/task"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
@@ -119,7 +120,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 
 func (s *Surfaces) stores() error {
 	d, ids := s.Core.DB, s.Core.IDs
-	var errs [16]error
+	var errs [17]error
 	s.Lanes, errs[0] = lane.New(d)
 	s.Runs, errs[1] = execution.New(d)
 	s.Activity, errs[2] = activity.New(d, ids)
@@ -136,6 +137,7 @@ func (s *Surfaces) stores() error {
 	s.Switches, errs[13] = halt.New(d, ids)
 	s.Retention, errs[14] = retain.New(d)
 	s.Personas, errs[15] = persona.New(d)
+	s.Tasks, errs[16] = task.New(d, ids, rand.Float64)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}

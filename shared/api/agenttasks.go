@@ -1,0 +1,359 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+)
+
+// taskItem is a task. Listings leave inputContext, outputResult and checkpointData out.
+type taskItem struct {
+	ID               string          `json:"id" format:"uuid"`
+	Title            string          `json:"title"`
+	Description      string          `json:"description,omitempty"`
+	TaskType         string          `json:"taskType,omitempty"`
+	Status           task.Status     `json:"status" enum:"PENDING,ASSIGNED,RUNNING,PAUSED,COMPLETED,FAILED,ABORTED,ARCHIVED"`
+	StatusReason     string          `json:"statusReason,omitempty"`
+	Cancelled        bool            `json:"cancelled" doc:"ABORTED for good: it is never requeued"`
+	Priority         int             `json:"priority" doc:"1 to 10; 10 comes first"`
+	Attempt          int             `json:"attempt" doc:"The number of the latest attempt, which reports name; 0: there was none"`
+	AgentID          string          `json:"agentId,omitempty" format:"uuid"`
+	SessionKey       string          `json:"sessionKey,omitempty"`
+	ProgressPercent  int             `json:"progressPercent"`
+	CurrentStep      string          `json:"currentStep,omitempty"`
+	EstimatedMinutes int             `json:"estimatedDurationMinutes,omitempty"`
+	EstimatedAt      *time.Time      `json:"estimatedCompletionAt,omitempty"`
+	RetryCount       int             `json:"retryCount"`
+	MaxRetries       int             `json:"maxRetries"`
+	BackoffSeconds   int             `json:"retryBackoffSeconds" doc:"Of the first retry; each later one waits twice as long"`
+	NextAttemptAt    *time.Time      `json:"nextAttemptAt,omitempty" doc:"ABORTED: when its backoff is over"`
+	LastError        string          `json:"lastError,omitempty"`
+	Summary          string          `json:"summary,omitempty"`
+	InputContext     json.RawMessage `json:"inputContext,omitempty" doc:"Only of a single task"`
+	OutputResult     json.RawMessage `json:"outputResult,omitempty" doc:"Only of a single task"`
+	CheckpointData   json.RawMessage `json:"checkpointData,omitempty" doc:"Only of a single task: what the next attempt goes on from"`
+	Metadata         json.RawMessage `json:"metadata" doc:"An object"`
+	Tags             []string        `json:"tags" nullable:"false"`
+	ProjectID        string          `json:"projectId,omitempty" format:"uuid"`
+	MilestoneID      string          `json:"milestoneId,omitempty" format:"uuid"`
+	ThreadID         string          `json:"threadId,omitempty" format:"uuid"`
+	DependsOn        []string        `json:"dependsOn" nullable:"false" doc:"Tasks that must be COMPLETED first"`
+	Blocks           []string        `json:"blocks" nullable:"false" doc:"Tasks that depend on this one"`
+	Outside          bool            `json:"outside" doc:"Text from outside is in it: a run that had read such text created it"`
+	CreatedBy        string          `json:"createdBy"`
+	CreatedAt        time.Time       `json:"createdAt"`
+	UpdatedAt        time.Time       `json:"updatedAt"`
+	AssignedAt       *time.Time      `json:"assignedAt,omitempty"`
+	StartedAt        *time.Time      `json:"startedAt,omitempty"`
+	CompletedAt      *time.Time      `json:"completedAt,omitempty"`
+	FailedAt         *time.Time      `json:"failedAt,omitempty"`
+}
+
+func taskOf(t task.Task) taskItem {
+	return taskItem{
+		ID: t.ID, Title: t.Title, Description: t.Description, TaskType: t.Type, Status: t.Status, StatusReason: t.StatusReason, Cancelled: t.Cancelled,
+		Priority: t.Priority, Attempt: t.Attempt, AgentID: t.Agent, SessionKey: t.Session, ProgressPercent: t.Progress, CurrentStep: t.CurrentStep,
+		EstimatedMinutes: t.EstimatedMinutes, EstimatedAt: utc(t.EstimatedAt), RetryCount: t.Retries, MaxRetries: t.MaxRetries,
+		BackoffSeconds: t.BackoffSeconds, NextAttemptAt: utc(t.NextAttemptAt), LastError: t.LastError, Summary: t.Summary,
+		InputContext: t.Input, OutputResult: t.Output, CheckpointData: t.Checkpoint, Metadata: t.Metadata, Tags: orEmpty(t.Tags),
+		ProjectID: t.Project, MilestoneID: t.Milestone, ThreadID: t.Thread, DependsOn: orEmpty(t.DependsOn), Blocks: orEmpty(t.Blocks),
+		Outside: t.Untrusted, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(), AssignedAt: utc(t.AssignedAt),
+		StartedAt: utc(t.StartedAt), CompletedAt: utc(t.CompletedAt), FailedAt: utc(t.FailedAt),
+	}
+}
+
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+func taskOutput(t task.Task) *versioned[taskItem] {
+	return &versioned[taskItem]{ETag: tagOf(t.Version), Body: taskOf(t)}
+}
+
+type createTaskInput struct {
+	Body struct {
+		Title            string          `json:"title" minLength:"1" maxLength:"255"`
+		Description      string          `json:"description,omitempty" maxLength:"16000"`
+		TaskType         string          `json:"taskType,omitempty" maxLength:"100"`
+		Priority         int             `json:"priority,omitempty" minimum:"1" maximum:"10" default:"5" doc:"10 comes first; 9 and 10 count as critical"`
+		InputContext     json.RawMessage `json:"inputContext,omitempty" doc:"An object for the agent. A secret stands in it as {\"$secret\": name}"`
+		DependsOn        []string        `json:"dependsOn,omitempty" maxItems:"100" nullable:"false" format:"uuid" doc:"Tasks that must be COMPLETED first"`
+		Blocks           []string        `json:"blocks,omitempty" maxItems:"100" nullable:"false" format:"uuid" doc:"Tasks that are to depend on this one"`
+		MaxRetries       *int            `json:"maxRetries,omitempty" minimum:"0" maximum:"100" doc:"3 unless given"`
+		BackoffSeconds   int             `json:"retryBackoffSeconds,omitempty" minimum:"1" maximum:"21600" default:"300"`
+		EstimatedMinutes int             `json:"estimatedDurationMinutes,omitempty" minimum:"1" maximum:"5256000"`
+		EstimatedAt      *time.Time      `json:"estimatedCompletionAt,omitempty"`
+		Metadata         json.RawMessage `json:"metadata,omitempty" doc:"An object"`
+		Tags             []string        `json:"tags,omitempty" maxItems:"20" nullable:"false"`
+		ProjectID        string          `json:"projectId,omitempty" format:"uuid"`
+		MilestoneID      string          `json:"milestoneId,omitempty" format:"uuid"`
+		ThreadID         string          `json:"threadId,omitempty" format:"uuid"`
+	}
+}
+
+// createTask adds a task. It is called by the Engine Room, scripts and lanekeeper tasks.
+func (s *server) createTask(ctx context.Context, in *createTaskInput) (*createdAt[taskItem], error) {
+	by, _ := auth.From(ctx)
+	b := in.Body
+	t := task.Task{
+		Title: b.Title, Description: b.Description, Type: b.TaskType, Priority: b.Priority, Input: b.InputContext, DependsOn: b.DependsOn,
+		Blocks: b.Blocks, MaxRetries: task.DefaultRetries, BackoffSeconds: b.BackoffSeconds, EstimatedMinutes: b.EstimatedMinutes,
+		EstimatedAt: b.EstimatedAt, Metadata: b.Metadata, Tags: b.Tags, Project: strings.ToLower(b.ProjectID),
+		Milestone: strings.ToLower(b.MilestoneID), Thread: strings.ToLower(b.ThreadID), CreatedBy: principal(by),
+	}
+	if b.MaxRetries != nil {
+		t.MaxRetries = *b.MaxRetries
+	}
+	err := s.change(ctx, "task.create", func(ctx context.Context, tx *db.Tx) (err error) {
+		t, err = s.Tasks.Create(ctx, tx, t)
+		return err
+	}, "task", &t.ID, "title", b.Title)
+	if err != nil {
+		return nil, err
+	}
+	return &createdAt[taskItem]{"/api/v1/agent-tasks/" + t.ID, tagOf(t.Version), taskOf(t)}, nil
+}
+
+type listTasksInput struct {
+	Status        task.Status `query:"status" enum:"PENDING,ASSIGNED,RUNNING,PAUSED,COMPLETED,FAILED,ABORTED,ARCHIVED"`
+	Priority      int         `query:"priority" minimum:"1" maximum:"10" doc:"This priority"`
+	MinPriority   int         `query:"minPriority" minimum:"1" maximum:"10" doc:"priority>=8 says the same"`
+	MaxPriority   int         `query:"maxPriority" minimum:"1" maximum:"10" doc:"priority<=8 says the same"`
+	Tags          string      `query:"tags" maxLength:"1100" doc:"With commas between: the task has all of them"`
+	AgentID       string      `query:"agentId" format:"uuid"`
+	TaskType      string      `query:"taskType" maxLength:"100"`
+	ThreadID      string      `query:"threadId" format:"uuid"`
+	Search        string      `query:"search" maxLength:"200" doc:"Part of the title or the description"`
+	CreatedAfter  time.Time   `query:"createdAfter"`
+	CreatedBefore time.Time   `query:"createdBefore"`
+	Sort          task.Order  `query:"sort" enum:"-createdAt,createdAt,-priority" default:"-createdAt" doc:"-priority: in the order in which agents get them"`
+	Cursor        string      `query:"cursor" maxLength:"200"`
+	Limit         int         `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+// listTasks is called by the Engine Room, scripts and lanekeeper tasks.
+func (s *server) listTasks(ctx context.Context, in *listTasksInput) (*answer[page[taskItem]], error) {
+	after, err := taskPlace(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	f := task.Filter{
+		Status: in.Status, MinPriority: in.MinPriority, MaxPriority: in.MaxPriority, Agent: strings.ToLower(in.AgentID), Type: in.TaskType,
+		Thread: strings.ToLower(in.ThreadID), Text: in.Search, CreatedAfter: in.CreatedAfter, CreatedBefore: in.CreatedBefore, Order: in.Sort,
+		After: after, Limit: in.Limit + 1,
+	}
+	if in.Priority != 0 {
+		if in.MinPriority != 0 || in.MaxPriority != 0 {
+			return nil, invalid(problem.At("query.priority", "goes without minPriority and maxPriority"))
+		}
+		f.MinPriority, f.MaxPriority = in.Priority, in.Priority
+	}
+	for tag := range strings.SplitSeq(in.Tags, ",") {
+		if tag = strings.TrimSpace(tag); tag != "" {
+			f.Tags = append(f.Tags, tag)
+		}
+	}
+	found, err := s.Tasks.List(ctx, workspace(ctx), f)
+	if err != nil {
+		return nil, err
+	}
+	next := ""
+	if len(found) > in.Limit {
+		found = found[:in.Limit]
+		last := found[in.Limit-1]
+		next = cursor{last.CreatedAt, strconv.Itoa(last.Priority) + "." + last.ID}.String()
+	}
+	items := make([]taskItem, len(found))
+	for i, t := range found {
+		items[i] = taskOf(t)
+	}
+	return listing(items, next), nil
+}
+
+// taskPlace reads the cursor of a listing of tasks: a time, a priority and an id.
+func taskPlace(s string) (task.Place, error) {
+	c, err := parseCursor(s)
+	if err != nil || s == "" {
+		return task.Place{}, err
+	}
+	priority, id, _ := strings.Cut(c.key, ".")
+	n, wrong := strconv.Atoi(priority)
+	key, bad := uuid.Parse(id)
+	if wrong != nil || bad != nil || n < 1 || n > 10 {
+		return task.Place{}, badCursor
+	}
+	return task.Place{Priority: n, At: c.at, ID: key.String()}, nil
+}
+
+// getTask is called by the Engine Room, scripts and lanekeeper tasks.
+func (s *server) getTask(ctx context.Context, in *IDPath) (*versioned[taskItem], error) {
+	t, err := s.Tasks.Get(ctx, workspace(ctx), in.id())
+	if err != nil {
+		return nil, err
+	}
+	return taskOutput(t), nil
+}
+
+type patchTaskInput struct {
+	IDPath
+	IfMatch
+	Body struct {
+		Title       *string             `json:"title,omitempty" minLength:"1" maxLength:"255"`
+		Description *string             `json:"description,omitempty" maxLength:"16000"`
+		Priority    *int                `json:"priority,omitempty" minimum:"1" maximum:"10"`
+		Tags        *[]string           `json:"tags,omitempty" maxItems:"20" nullable:"false"`
+		Status      *task.Status        `json:"status,omitempty" enum:"PAUSED,PENDING" doc:"PAUSED ends an attempt under way; PENDING resumes a paused task"`
+		EstimatedAt optional[time.Time] `json:"estimatedCompletionAt,omitempty" doc:"Null: not known"`
+		MaxRetries  *int                `json:"maxRetries,omitempty" minimum:"0" maximum:"100"`
+	}
+}
+
+// patchTask is called by the Engine Room and scripts.
+func (s *server) patchTask(ctx context.Context, in *patchTaskInput) (*versioned[taskItem], error) {
+	b := in.Body
+	p := task.Patch{Title: b.Title, Description: b.Description, Priority: b.Priority, Tags: b.Tags, Status: b.Status, MaxRetries: b.MaxRetries}
+	if b.EstimatedAt.given {
+		var at *time.Time
+		if !b.EstimatedAt.value.IsZero() {
+			at = &b.EstimatedAt.value
+		}
+		p.EstimatedAt = &at
+	}
+	return s.changeTask(ctx, "task.update", in.id(), func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
+		return s.Tasks.Patch(ctx, tx, in.id(), by, in.matchesTask, p)
+	})
+}
+
+func (m IfMatch) matchesTask(t task.Task) error { return m.matches(t.Version) }
+
+// changeTask changes a task in a transaction that also records who asked for it.
+func (s *server) changeTask(ctx context.Context, what, id string, fn func(ctx context.Context, tx *db.Tx, by string) (task.Task, error),
+	input ...any) (*versioned[taskItem], error) {
+	by, _ := auth.From(ctx)
+	var t task.Task
+	err := s.change(ctx, what, func(ctx context.Context, tx *db.Tx) (err error) {
+		t, err = fn(ctx, tx, principal(by))
+		return err
+	}, append([]any{"task", id}, input...)...)
+	if err != nil {
+		return nil, err
+	}
+	return taskOutput(t), nil
+}
+
+// setTaskDependencies is called by the Engine Room and scripts.
+func (s *server) setTaskDependencies(ctx context.Context, in *struct {
+	IDPath
+	IfMatch
+	Body struct {
+		DependsOn []string `json:"dependsOn" maxItems:"100" nullable:"false" format:"uuid"`
+	}
+}) (*versioned[taskItem], error) {
+	return s.changeTask(ctx, "task.set_dependencies", in.id(), func(ctx context.Context, tx *db.Tx, _ string) (task.Task, error) {
+		return s.Tasks.SetDependencies(ctx, tx, in.id(), in.matchesTask, in.Body.DependsOn)
+	}, "dependencies", len(in.Body.DependsOn))
+}
+
+// cancelTask is called by the Engine Room, scripts and lanekeeper tasks.
+func (s *server) cancelTask(ctx context.Context, in *struct {
+	IDPath
+	Body *struct {
+		Reason string `json:"reason,omitempty" maxLength:"500"`
+	}
+}) (*versioned[taskItem], error) {
+	reason := ""
+	if in.Body != nil {
+		reason = in.Body.Reason
+	}
+	return s.changeTask(ctx, "task.cancel", in.id(), func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
+		return s.Tasks.Cancel(ctx, tx, in.id(), by, reason)
+	}, "reason", reason)
+}
+
+// retryTask is called by the Engine Room, scripts and lanekeeper tasks.
+func (s *server) retryTask(ctx context.Context, in *struct {
+	IDPath
+	Body *struct{}
+}) (*versioned[taskItem], error) {
+	return s.changeTask(ctx, "task.retry", in.id(), func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
+		return s.Tasks.Retry(ctx, tx, in.id(), by)
+	})
+}
+
+// archiveTask is called by the Engine Room and scripts.
+func (s *server) archiveTask(ctx context.Context, in *struct {
+	IDPath
+	Body *struct{}
+}) (*versioned[taskItem], error) {
+	return s.changeTask(ctx, "task.archive", in.id(), func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
+		return s.Tasks.Archive(ctx, tx, in.id(), by)
+	})
+}
+
+// taskReason is one reason why a task does not run.
+type taskReason struct {
+	Code     task.Code   `json:"code" enum:"dependency,dependency_failed,thread,no_agent,paused,backoff,cancelled,failed,ended,assigned,running"`
+	Message  string      `json:"message"`
+	TaskID   string      `json:"taskId,omitempty" format:"uuid" doc:"The task that it waits for"`
+	Status   task.Status `json:"status,omitempty" doc:"Of that task"`
+	ThreadID string      `json:"threadId,omitempty" format:"uuid"`
+	Until    *time.Time  `json:"until,omitempty"`
+}
+
+type taskExplanation struct {
+	Summary string       `json:"summary" doc:"In one sentence"`
+	Reasons []taskReason `json:"reasons" nullable:"false" doc:"The main reason first; at most 20 dependencies"`
+}
+
+// explainTask says why a task is not running. It is called by the Engine Room and lanekeeper tasks.
+func (s *server) explainTask(ctx context.Context, in *IDPath) (*answer[taskExplanation], error) {
+	summary, reasons, err := s.Tasks.Why(ctx, workspace(ctx), in.id())
+	if err != nil {
+		return nil, err
+	}
+	out := taskExplanation{Summary: summary, Reasons: make([]taskReason, len(reasons))}
+	for i, r := range reasons {
+		out.Reasons[i] = taskReason{Code: r.Code, Message: r.Message, TaskID: r.Task, Status: r.Status, ThreadID: r.Thread, Until: utc(r.Until)}
+	}
+	return answered(out), nil
+}
+
+// taskProblem is the problem of an error of package task, or nil.
+func taskProblem(err error) *problem.Problem {
+	if e, ok := errors.AsType[*task.StatusError](err); ok {
+		p := problem.New(http.StatusConflict, "illegal_transition", e.Error())
+		p.PresentStatus = string(e.Status)
+		for _, to := range e.Legal {
+			p.LegalStatuses = append(p.LegalStatuses, string(to))
+		}
+		return p
+	}
+	if e, ok := errors.AsType[*task.StaleError](err); ok {
+		p := problem.New(http.StatusConflict, "stale_attempt", e.Error())
+		p.Order = "cancel"
+		return p
+	}
+	if e, ok := errors.AsType[*task.CycleError](err); ok {
+		p := problem.New(http.StatusConflict, "dependency_cycle", "the tasks would depend on each other in a circle: path names them")
+		p.Path = e.Path
+		return p
+	}
+	if e, ok := errors.AsType[*task.MissingError](err); ok {
+		return problem.New(http.StatusNotFound, "not_found", e.Error())
+	}
+	return nil
+}
