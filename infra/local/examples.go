@@ -7,6 +7,8 @@ import "strings"
 var examples = map[string][]string{
 	"objectives": {`create '{"title": "Write a welcome text", "priority": 2}'`, `list status=active`,
 		`pause ID '{"reason": "winter"}'`},
+	"tasks": {`create '{"title": "Compare three suppliers", "priority": 8, "tags": ["shop"]}'`, `list status=PENDING minPriority=8`,
+		`why ID`, `dependencies ID '{"dependsOn": []}'`, `cancel ID '{"reason": "not needed any more"}'`},
 	"skills": {`run save_memory '{"input": {"category": "fact", "content": "it rains"}}'`,
 		`disable shop_status '{"reason": "it is closed"}'`},
 	"automations": {`create '{"name": "daily", "skill": "query_activity", "input": {"hours": 24}, ` +

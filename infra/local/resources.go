@@ -26,12 +26,23 @@ type resource struct {
 	actions []string // /{id}/{action}: POST, but for reads
 }
 
+// path is where the API has the resource.
+func (r resource) path() string {
+	if r.name == "tasks" {
+		return "/api/v1/agent-tasks"
+	}
+	return "/api/v1/" + r.name
+}
+
 // resources are those with a verb of their own.
 func resources() []resource {
 	words := strings.Fields
 	return []resource{
 		{"objectives", "what agents work towards", heads("PRIORITY=priority", "STATUS=status", "TITLE=title", "ID=id:id"),
 			words("list show create edit delete"), words("pause resume complete steps")},
+		{"tasks", "durable work for agents",
+			heads("STATUS=status", "PRIORITY=priority", "DONE %=progressPercent", "TITLE=title", "ID=id:id"),
+			words("list show create edit"), words("why logs cancel retry archive dependencies progress complete fail")},
 		{"skills", "what agents can do", heads("NAME=name:name", "KIND=kind", "FOR=scope", "IN USE=enabled:yes", "WHY NOT=disabledReason"),
 			words("list show create edit delete"), words("enable disable run health")},
 		{"automations", "skills that run by themselves",
@@ -96,8 +107,10 @@ func resources() []resource {
 // reads are the actions that only ask, unless they are given JSON where written says
 // by what method that is sent.
 var (
-	reads   = []string{"health", "outbox", "projection", "why", "events", "messages", "steps", "versions"}
-	written = map[string]string{"messages": http.MethodPost, "steps": http.MethodPut}
+	reads   = []string{"health", "outbox", "projection", "why", "events", "logs", "messages", "steps", "versions"}
+	written = map[string]string{
+		"messages": http.MethodPost, "steps": http.MethodPut, "dependencies": http.MethodPut, "progress": http.MethodPatch,
+	}
 )
 
 // taken is what the words of a resource take.
@@ -155,7 +168,7 @@ func (r resource) verb() verb {
 func (r resource) request(c *console, args []string) (method, path string, body any, err error) {
 	what, given := args[0], args[1:]
 	at := func(parts ...string) string {
-		path := "/api/v1/" + r.name
+		path := r.path()
 		for _, part := range parts {
 			path += "/" + url.PathEscape(part)
 		}
@@ -166,7 +179,7 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 		switch {
 		case n == 1 && asks:
 			return http.MethodGet, at(given[0], what), nil, nil
-		case n == 1:
+		case n == 1 && written[what] == "":
 			return http.MethodPost, at(given[0], what), json.RawMessage("{}"), nil
 		case n == 2 && (!asks || written[what] != ""):
 			body, err = c.document(given[1])

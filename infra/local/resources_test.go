@@ -120,7 +120,7 @@ func TestColumnsAreFieldsOfTheListing(t *testing.T) {
 		if !slices.Contains(r.does, "list") {
 			continue
 		}
-		page := d.of(d.Paths["/api/v1/"+r.name]["get"].Responses["200"].Content["application/json"].Schema)
+		page := d.of(d.Paths[r.path()]["get"].Responses["200"].Content["application/json"].Schema)
 		items := page.Properties["items"].Items
 		if items == nil || len(r.columns) == 0 {
 			t.Errorf("%s: no items, or no columns", r.name)
