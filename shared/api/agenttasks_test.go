@@ -130,12 +130,9 @@ func TestATaskByHTTP(t *testing.T) {
 			t.Errorf("%+v, %+v", is, first)
 		}
 		type line struct{ Event, PreviousStatus, NewStatus, Actor, StackTrace string }
-		var told []string
-		for _, s := range listed(t, w, path+"/logs?limit=2", func(l line) string {
+		told := listed(t, w, path+"/logs?limit=2", func(l line) string {
 			return fmt.Sprintf("%s %s>%s %s%s", l.Event, l.PreviousStatus, l.NewStatus, l.Actor, l.StackTrace)
-		}) {
-			told = append(told, s)
-		}
+		})
 		if want := []string{
 			"state_transition COMPLETED>ARCHIVED local:owner", "state_transition RUNNING>COMPLETED local:owner", "state_transition FAILED>PENDING local:owner",
 			"state_transition RUNNING>FAILED local:ownerline 1", "checkpoint > local:owner", "state_transition PAUSED>PENDING local:owner",

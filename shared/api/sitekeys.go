@@ -73,7 +73,7 @@ func (s *server) listSiteKeys(ctx context.Context, in *struct {
 func (s *server) createSiteKey(ctx context.Context, in *struct {
 	Body struct {
 		Name    string   `json:"name" minLength:"1" maxLength:"200"`
-		Origins []string `json:"origins" minItems:"1" maxItems:"20" nullable:"false" doc:"The origins of the pages that may use it, such as https://example.com"`
+		Origins []string `json:"origins,omitempty" maxItems:"20" nullable:"false" doc:"The origins of the pages that may use it, such as https://example.com. Left out: any page may, of anybody"`
 		Persona string   `json:"persona,omitempty" maxLength:"63" default:"visitor_chat" doc:"The persona that its visitors talk with; it must serve chat"`
 	}
 }) (*creation[madeSiteKey], error) {
@@ -130,7 +130,7 @@ func (s *server) patchSiteKey(ctx context.Context, in *struct {
 	IDPath
 	Body struct {
 		Name    *string   `json:"name,omitempty" minLength:"1" maxLength:"200"`
-		Origins *[]string `json:"origins,omitempty" minItems:"1" maxItems:"20" doc:"All of them: they replace those of before"`
+		Origins *[]string `json:"origins,omitempty" maxItems:"20" doc:"All of them: they replace those of before"`
 		Persona *string   `json:"persona,omitempty" maxLength:"63"`
 	}
 }) (*answer[SiteKeyItem], error) {

@@ -74,9 +74,8 @@ func TestWhatIsWrongWithASiteKey(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var made, program struct{ ID string }
 		w.must(t, 201, http.MethodPost, "/api/v1/site-keys", `{"name":"shop","origins":["https://shop.example"]}`, &made)
+		w.must(t, 201, http.MethodPost, "/api/v1/site-keys", `{"name":"of any page"}`, nil)
 		for body, at := range map[string]string{
-			`{"name":"x"}`:                                                    "body",
-			`{"name":"x","origins":[]}`:                                       "body.origins",
 			`{"name":"x","origins":["*"]}`:                                    "body.origins",
 			`{"name":"x","origins":["https://a.b/"]}`:                         "body.origins",
 			`{"origins":["https://a.b"]}`:                                     "body",
@@ -92,7 +91,7 @@ func TestWhatIsWrongWithASiteKey(t *testing.T) {
 			}
 		}
 		for body, at := range map[string]string{
-			`{"origins":[]}`: "body.origins", `{"origins":["null"]}`: "body.origins", `{"persona":"nobody"}`: "body.persona", `{"name":""}`: "body.name", `{"key":"x"}`: "body.key",
+			`{"origins":["null"]}`: "body.origins", `{"persona":"nobody"}`: "body.persona", `{"name":""}`: "body.name", `{"key":"x"}`: "body.key",
 		} {
 			if p := w.refused(t, 422, "invalid", http.MethodPatch, "/api/v1/site-keys/"+made.ID, body); !p.at(at) {
 				t.Errorf("%s: %+v", body, p)

@@ -71,7 +71,7 @@ type Principal struct {
 	SignedIn    time.Time    // when the request's session began; zero without a session
 	Generation  int64        // of a person's sessions, or the local admin's
 	Scopes      []Scope      // of a key
-	Origins     []string     // of a site: the origins that its pages may have
+	Origins     []string     // of a site: the origins that its pages may have; an empty list allows any
 	Persona     string       // of a site: the persona that its visitors talk with; empty: visitor_chat
 }
 

@@ -1,10 +1,5 @@
 package auth
 
-import "net/http"
-
-// Opens reports whether a site's key names the origin of a request.
-func (p Principal) Opens(r *http.Request) bool { return p.opens(r) }
-
 // SpellKey formats a key as its owner sees it.
 func SpellKey(k KeyKind, random []byte) string { return spellKey(k, random) }
 

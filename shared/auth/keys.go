@@ -28,7 +28,7 @@ type APIKey struct {
 	Prefix     string // the beginning of the key
 	Role       Role   // of an API key
 	Scopes     []Scope
-	Origins    []string // of a site key: those of the pages that may use it
+	Origins    []string // of a site key: those of the pages that may use it; an empty list allows any
 	Persona    string   // of a site key: the persona that its visitors talk with; empty: visitor_chat
 	CreatedBy  string
 	CreatedAt  time.Time
@@ -87,11 +87,10 @@ func (k *APIKey) checkSite() error {
 	return checkOrigins(k.Origins)
 }
 
-// checkOrigins refuses an empty list too: everyone can read a site key, and its origins are what
-// keeps the pages of others from using it.
+// checkOrigins refuses origins in another form than browsers send. An empty list is for any page.
 func checkOrigins(origins []string) error {
-	if len(origins) == 0 || len(origins) > maxList || slices.ContainsFunc(origins, func(o string) bool { return !isOrigin(o) }) {
-		return &FieldError{"origins", "are 1 to 20 such as https://example.com, without a path"}
+	if len(origins) > maxList || slices.ContainsFunc(origins, func(o string) bool { return !isOrigin(o) }) {
+		return &FieldError{"origins", "are at most 20 such as https://example.com, without a path"}
 	}
 	return nil
 }

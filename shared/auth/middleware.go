@@ -95,9 +95,12 @@ func (a *Authenticator) principal(r *http.Request) (p Principal, renewed *http.C
 	return p, renewed, err
 }
 
-// opens reports whether a site's key names the origin of the page that sends a request. A page of
-// our own origin sends no Origin header with a GET.
+// opens reports whether a site's key names the origin of the page that sends a request. A key without
+// origins is for any page. A page of our own origin sends no Origin header with a GET.
 func (p Principal) opens(r *http.Request) bool {
+	if len(p.Origins) == 0 {
+		return true
+	}
 	sent := r.Header.Values("Origin")
 	if len(sent) == 0 && r.Header.Get("Sec-Fetch-Site") == "same-origin" {
 		return slices.Contains(p.Origins, "https://"+r.Host) || slices.Contains(p.Origins, "http://"+r.Host)

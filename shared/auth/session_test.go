@@ -312,9 +312,13 @@ func TestSiteKeysAreForTheirPages(t *testing.T) {
 			t.Errorf("%+v: %d", c, status)
 		}
 	}
-	// A key of an older build that names no origin is for no page.
-	if p := (auth.Principal{Kind: auth.Site}); p.Opens(bearer("/chat", "")) {
-		t.Error("a key without origins opens")
+	_, free := g.key(t, auth.APIKey{Name: "s", Kind: auth.SiteKind})
+	for _, origin := range []string{"", "null", "https://evil.example"} {
+		r := bearer("/chat", free.Reveal())
+		r.Header.Set("Origin", origin)
+		if status, _ := g.knock(r); status != 200 {
+			t.Errorf("a key for any page refuses that of %q: %d", origin, status)
+		}
 	}
 }
 

@@ -266,8 +266,9 @@ func TestSaveMemoryRemembersForTheAgentThatCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 		k, ok := set.Find("save_memory")
-		if !ok || k.Scope != skill.Both {
-			t.Fatalf("save_memory is %+v", k)
+		search, found := set.Find("search_memory")
+		if !ok || !found || k.Scope != skill.Internal || search.Scope != skill.Internal {
+			t.Fatalf("visitors of a chat share memories: %+v, %+v", k, search)
 		}
 		use := func(arguments string) map[string]any {
 			call := skill.Call{Workspace: w.Workspace, Agent: agent, Arguments: []byte(arguments)}

@@ -19,10 +19,11 @@ import (
 //go:embed *.md
 var texts embed.FS
 
-// Skills returns the built-in skills on memories.
+// Skills returns the built-in skills on memories. Their scope is internal, because all visitors of a
+// chat share the memories of its agent: one visitor would read what another has said. An admin may
+// widen it.
 func Skills(s *Store) ([]skill.Skill, error) {
 	save, err := skill.Define(texts, "save_memory", skill.Skill{
-		Scope: skill.Both,
 		Lanes: func(c skill.Call) []lane.Name { return []lane.Name{lane.Memory(c.Agent)} },
 		Run: func(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 			args := struct {
@@ -44,7 +45,7 @@ func Skills(s *Store) ([]skill.Skill, error) {
 		},
 		Undo: s.unsave,
 	})
-	search, err2 := skill.Define(texts, "search_memory", skill.Skill{Scope: skill.Both, Effect: skill.Read, Run: s.runSearch})
+	search, err2 := skill.Define(texts, "search_memory", skill.Skill{Effect: skill.Read, Run: s.runSearch})
 	forget, err3 := skill.Define(texts, "forget_memory", skill.Skill{
 		Lanes: func(c skill.Call) []lane.Name { return []lane.Name{lane.Memory(c.Agent)} }, Run: s.runForget,
 	})

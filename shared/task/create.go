@@ -79,7 +79,7 @@ func (s *Store) resolve(ctx context.Context, tx Tx, t *Task) error {
 	}
 	for _, id := range t.Blocks {
 		if of := some[id]; of.Status != Pending && of.Status != Paused {
-			e := of.illegal("a new dependency").(*StatusError)
+			e := of.illegal("a new dependency")
 			e.Why = fmt.Sprintf("task %s, which blocks names, is %s: only a PENDING or PAUSED task gets dependencies", id, of.Status)
 			return e
 		}

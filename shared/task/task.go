@@ -128,7 +128,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("the task is %s: %s is not possible now", e.Status, e.What)
 }
 
-func (t Task) illegal(what string) error {
+func (t Task) illegal(what string) *StatusError {
 	return &StatusError{Status: t.Status, Legal: t.Legal(), What: what}
 }
 

@@ -1,6 +1,6 @@
 // Lanekeeper's chat widget. A site embeds it with one tag and its site key:
 //
-//   <script src="https://HOST/chat/widget.js" data-key="lk_site_…" async></script>
+//   <script src="https://HOST/chat/widget.js" data-key="lks_…" async></script>
 //
 // Attributes of the tag:
 //   data-key       the site key (lanekeeper site-keys create). It is public: it may chat, and no more.
