@@ -113,6 +113,8 @@ func (w *wireCheck) work() {
 	run("list_skills", `{"q": "memory", "parameters": true}`)
 	run("query_activity", `{"hours": 24}`)
 	run("send_message", `{"threadId": "`+thread+`", "body": "Hello."}`)
+	task := w.does("POST", "/api/v1/agent-tasks", `{"title": "Sort the mail", "inputContext": {"shop": "ice"}}`, "id")
+	w.does("POST", "/api/v1/agent-tasks/"+task+"/cancel", `{"reason": "r"}`, "id")
 	run("create_automation", `{"name": "weekly", "skill": "search_memory", "cron": "0 9 * * 1", "timeZone": "Europe/Berlin"}`)
 	w.does("POST", "/api/v1/webhook-sources", `{"name": "wire", "kind": "token", "secret": "known-to-the-sender"}`, "id")
 	if status, text := call(w.t, "POST", w.url+"/webhooks/default/wire", "known-to-the-sender", `{"a": 1}`); status != 202 {
