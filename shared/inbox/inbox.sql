@@ -79,14 +79,16 @@ SELECT i.id, i.source_id, i.trace_id, i.kicks
  LIMIT $3;
 
 -- name: Rekick
-UPDATE inbox SET kicks = kicks + 1 WHERE workspace_id = $1 AND id = $2 AND status IN ('received', 'working', 'failed');
+-- Only the kicks that were read: of two sweeps at once, one counts.
+UPDATE inbox SET kicks = kicks + 1 WHERE workspace_id = $1 AND id = $2 AND kicks = $3 AND status IN ('received', 'working', 'failed');
 
 -- name: GiveUp
--- One that was begun stays open: its execution goes on when a person has it redelivered.
+-- One that was begun stays open: its execution goes on when a person has it redelivered. One that a person
+-- has had redelivered since its kicks were read is left alone.
 UPDATE inbox
-   SET kicks = kicks + 1, error = CASE status WHEN 'working' THEN $4 ELSE $3 END, next_at = NULL, updated_at = lk_now(),
+   SET kicks = kicks + 1, error = CASE status WHEN 'working' THEN $5 ELSE $4 END, next_at = NULL, updated_at = lk_now(),
        status = CASE status WHEN 'working' THEN 'working' ELSE 'parked' END, ended_at = CASE WHEN status <> 'working' THEN lk_now() END
- WHERE workspace_id = $1 AND id = $2 AND status IN ('received', 'working', 'failed');
+ WHERE workspace_id = $1 AND id = $2 AND kicks = $3 AND status IN ('received', 'working', 'failed');
 
 -- name: Get
 SELECT id, source_id, source, delivery_id, event, headers, body, digest, status, attempts, next_at, action, error,

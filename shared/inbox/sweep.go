@@ -28,7 +28,8 @@ type Swept struct {
 // Sweep finds open deliveries of a workspace whose outbox rows have ended or are gone, and restores
 // these rows. It gives up a delivery whose row was restored several times, because something in it
 // may end every process that works on it. Sweep also restores the rows by which sources catch up.
-// It is called every minute and is safe for concurrent use.
+// It is called every minute and is safe for concurrent use: a delivery that another sweep or a person
+// has changed meanwhile is left to them, and not counted.
 func (s *Store) Sweep(ctx context.Context, ws db.Workspace) (Swept, error) {
 	type lost struct {
 		id, source string
@@ -55,28 +56,33 @@ func (s *Store) Sweep(ctx context.Context, ws db.Workspace) (Swept, error) {
 	if err != nil {
 		return Swept{}, fmt.Errorf("look for webhook sources that nothing has catch up: %w", err)
 	}
-	var swept Swept
 	var b db.Batch
+	var kicked, givenUp []*db.Op
 	for _, id := range sources {
 		s.outbox.Revive(ctx, &b, kickCatchUp(id))
 	}
 	for _, l := range found {
 		if l.kicks >= maxRekicks {
-			swept.GivenUp++
-			b.Exec(s.q.GiveUp, l.id, neverBegan, neverEnded)
+			givenUp = append(givenUp, b.Exec(s.q.GiveUp, l.id, l.kicks, neverBegan, neverEnded))
 			continue
 		}
-		swept.Kicked++
-		b.Exec(s.q.Rekick, l.id)
+		kicked = append(kicked, b.Exec(s.q.Rekick, l.id, l.kicks))
 		row := kickFor(l.source, l.id)
 		row.Trace = l.trace
 		s.outbox.Revive(ctx, &b, row)
 	}
 	if b.Len() == 0 {
-		return swept, nil
+		return Swept{}, nil
 	}
 	if err := s.db.Do(ctx, ws, &b); err != nil {
 		return Swept{}, fmt.Errorf("have deliveries go on: %w", err)
 	}
-	return swept, nil
+	return Swept{Kicked: affected(kicked), GivenUp: affected(givenUp)}, nil
+}
+
+func affected(ops []*db.Op) (n int) {
+	for _, op := range ops {
+		n += int(op.Affected())
+	}
+	return n
 }

@@ -3,6 +3,7 @@ package inbox_test
 import (
 	"context"
 	"errors"
+	mathrand "math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -207,6 +208,76 @@ func TestSweepsAtOnce(t *testing.T) {
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
+			t.Errorf("the outbox goes on with %v, not %v", got, want)
+		}
+	})
+}
+
+// between returns a store whose first sweep that finds a delivery with kicks left is interrupted by
+// fn, after it has read and before it writes.
+func (w *world) between(t *testing.T, fn func()) *inbox.Store {
+	t.Helper()
+	once := sync.OnceFunc(fn)
+	mine := *w
+	var err error
+	mine.outbox, err = outbox.New(w.DB, func() string { once(); return ids() }, mathrand.Float64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mine.store(t)
+}
+
+// TestTwoSweepsCountOneKick: two sweeps that found the same delivery restore its row once, so that the
+// sweep that gives it up still comes.
+func TestTwoSweepsCountOneKick(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.create(t, inbox.Source{Name: "gh", Kind: inbox.GitHub, Enabled: true})
+		id := w.receive(t, w.find(t, "gh"), "d1", "body").ID
+		for range 2 {
+			w.endKick(t)
+			w.sweep(t)
+		}
+		w.endKick(t)
+		slow := w.between(t, func() { w.sweep(t) })
+		if got, err := slow.Sweep(t.Context(), w.Workspace); err != nil || got != (inbox.Swept{}) {
+			t.Errorf("the sweep that came second: %+v, %v", got, err)
+		}
+		w.endKick(t)
+		if !w.due(t) {
+			t.Error("the schedule does not look into the workspace")
+		}
+		if got := w.sweep(t); got != (inbox.Swept{GivenUp: 1}) {
+			t.Errorf("the last sweep: %+v", got)
+		}
+		if d := w.delivery(t, id); d.Status != inbox.Parked {
+			t.Errorf("in the end it is %s", d.Status)
+		}
+	})
+}
+
+// TestARedeliveryOutrunsTheSweep that read the delivery before, and would give it up.
+func TestARedeliveryOutrunsTheSweep(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.create(t, inbox.Source{Name: "gh", Kind: inbox.GitHub, Enabled: true})
+		f := w.find(t, "gh")
+		id := w.receive(t, f, "d1", "body").ID
+		for range 3 {
+			w.endKick(t)
+			w.sweep(t)
+		}
+		w.endKick(t)
+		other := w.receive(t, f, "d2", "body").ID
+		w.endKick(t)
+		slow := w.between(t, func() {
+			w.in(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.s.Replay(ctx, tx, id, false); return err })
+		})
+		if got, err := slow.Sweep(t.Context(), w.Workspace); err != nil || got != (inbox.Swept{Kicked: 1}) {
+			t.Errorf("the sweep: %+v, %v", got, err)
+		}
+		if d := w.delivery(t, id); d.Status != inbox.Received || d.Error != "" {
+			t.Errorf("redelivered: %s, %q", d.Status, d.Error)
+		}
+		if got, want := w.ready(t), []string{id, other}; len(got) != 2 || !slices.Contains(got, id) || !slices.Contains(got, other) {
 			t.Errorf("the outbox goes on with %v, not %v", got, want)
 		}
 	})
