@@ -81,7 +81,7 @@ type secretName struct {
 type webhookCatchUp struct {
 	At     *time.Time `json:"at,omitempty" doc:"When it last came to an end"`
 	Asked  int        `json:"asked" doc:"Webhooks that GitHub was asked to send again, and that have not come yet"`
-	Missed int        `json:"missed" doc:"Webhooks that did not come however often GitHub was asked"`
+	Missed int        `json:"missed" doc:"Webhooks that did not come however often GitHub was asked, or were refused for their content"`
 	Error  string     `json:"error,omitempty" doc:"Why it failed last"`
 }
 

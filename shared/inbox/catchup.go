@@ -49,8 +49,9 @@ type CatchUp struct {
 	Cursor string         `json:"cursor,omitempty"`
 	Asked  map[string]Ask `json:"asked,omitempty"` // what GitHub was asked to send again, by the delivery's id
 
-	At       time.Time `json:"at,omitzero"` // when the last look ended
-	Missed   int       `json:"missed,omitempty"`
+	At       time.Time `json:"at,omitzero"`        // when the last look ended
+	Missed   int       `json:"missed,omitempty"`   // deliveries that are lost
+	Refused  int       `json:"refused,omitempty"`  // of them, not yet in Missed: for their content, by the look that is under way
 	Failures int       `json:"failures,omitempty"` // in a row
 	Error    string    `json:"error,omitempty"`    // why the last look failed
 }

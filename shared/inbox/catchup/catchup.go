@@ -127,25 +127,28 @@ func (l *look) run(ctx context.Context) (whole bool, err error) {
 	if l.Asked == nil {
 		l.Asked = map[string]inbox.Ask{}
 	}
-	if err := l.askAgain(ctx); err != nil {
-		return false, over(err)
-	}
 	if l.Until.IsZero() {
 		l.Until, l.Cursor = l.Now.Add(-settles), ""
 	}
-	for range maxPages {
+	for i := range maxPages {
 		p, err := l.page(ctx, l.Cursor)
 		if stale, is := errors.AsType[*refusedError](err); is && stale.badRequest && l.Cursor != "" {
-			l.Until, l.Cursor = time.Time{}, "" // the page is gone: the look begins anew
+			l.Until, l.Cursor, l.Refused = time.Time{}, "", 0 // the page is gone: the look begins anew
 		}
 		if err != nil {
 			return false, err
+		}
+		if i == 0 { // GitHub answers: where it does not, no ask counts
+			if err := l.askAgain(ctx); err != nil {
+				return false, over(err)
+			}
 		}
 		if err := l.through(ctx, p); err != nil {
 			return false, over(err)
 		}
 		if p.next == "" || l.reached(p) {
 			l.Since, l.Until, l.Cursor = l.Until, time.Time{}, ""
+			l.Missed, l.Refused = l.Missed+l.Refused, 0
 			return true, nil
 		}
 		l.Cursor = p.next
@@ -181,28 +184,38 @@ func (l *look) reached(p page) bool {
 	return slices.ContainsFunc(p.tries, func(t tried) bool { return t.DeliveredAt.Before(l.low()) })
 }
 
-// through asks for what is missing of a page.
+// through asks for what is missing of a page, and counts what was refused for its content. The latest
+// try of a delivery decides.
 func (l *look) through(ctx context.Context, p page) error {
 	var ids []string
 	var tries []tried
+	seen := map[string]bool{}
 	for _, t := range p.tries {
-		if _, asked := l.Asked[t.GUID]; asked || t.final() || t.DeliveredAt.Before(l.low()) || t.DeliveredAt.After(l.Until) {
+		if _, asked := l.Asked[t.GUID]; asked || seen[t.GUID] || t.foreign() || t.DeliveredAt.Before(l.low()) || t.DeliveredAt.After(l.Until) {
 			continue
 		}
+		seen[t.GUID] = true
 		ids, tries = append(ids, t.GUID), append(tries, t)
 	}
 	known, err := l.known(ctx, ids)
 	if err != nil {
 		return err
 	}
+	refused := 0
 	for _, t := range tries {
-		if _, asked := l.Asked[t.GUID]; asked || known[t.GUID] { // another of its tries was
-			continue
-		}
-		if err := l.ask(ctx, t.GUID, inbox.Ask{ID: t.ID}); err != nil {
-			return err
+		switch {
+		case known[t.GUID]:
+		case t.final():
+			if t.DeliveredAt.After(l.Since) { // the look before has counted the others
+				refused++
+			}
+		default:
+			if err := l.ask(ctx, t.GUID, inbox.Ask{ID: t.ID}); err != nil {
+				return err
+			}
 		}
 	}
+	l.Refused += refused // now that the page is not read again
 	return nil
 }
 
@@ -247,21 +260,24 @@ func (l *look) giveUp(id string, a inbox.Ask) {
 	l.givenUp++
 }
 
-// ask has GitHub send a delivery again.
+// ask has GitHub send a delivery again. One that GitHub fails to send counts as asked for, so that it
+// holds up nothing else. Errors: what concerns all calls, and errBudget.
 func (l *look) ask(ctx context.Context, id string, a inbox.Ask) error {
 	if _, known := l.Asked[id]; l.asks == 0 || !known && len(l.Asked) >= maxOpen {
 		return errBudget
 	}
 	l.asks--
 	err := l.attempt(ctx, a.ID)
-	if gone, is := errors.AsType[*refusedError](err); is && (gone.status == http.StatusNotFound || gone.badRequest) { // it can't be sent again
+	refused, is := errors.AsType[*refusedError](err)
+	switch {
+	case err == nil:
+		l.sent++
+	case !is || refused.everything():
+		return err
+	case refused.status == http.StatusNotFound || refused.badRequest: // it can't be sent again
 		l.giveUp(id, a)
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	l.sent++
 	l.Asked[id] = inbox.Ask{ID: a.ID, Times: a.Times + 1, At: l.Now}
 	return nil
 }

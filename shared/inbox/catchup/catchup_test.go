@@ -63,7 +63,7 @@ func TestWhatWasMissedIsSentAgain(t *testing.T) {
 		if err != nil || len(known) != len(want) {
 			t.Errorf("%d of %d are there, %v", len(known), len(want), err)
 		}
-		if c := w.caught(t); c.Error != "" || c.Missed != 0 || c.Cursor != "" || c.Since.IsZero() || c.At.IsZero() {
+		if c := w.caught(t); c.Error != "" || c.Missed != 23 || c.Cursor != "" || c.Since.IsZero() || c.At.IsZero() {
 			t.Errorf("it has caught up: %+v", c)
 		}
 		if wait := w.wait(t); wait < 9*time.Minute || wait > 11*time.Minute {
@@ -97,6 +97,117 @@ func TestWhatNeverComesIsGivenUp(t *testing.T) {
 			t.Errorf("asked for %v, %d missed", asked, c.Missed)
 		}
 	})
+}
+
+// TestOneThatGitHubCannotSendAgainStopsNothing: the others are asked for, the look comes to its end, and
+// the one is given up after three asks, and told.
+func TestOneThatGitHubCannotSendAgainStopsNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.Skew.Advance(time.Hour)
+		w.perPage = 2
+		for i := range 6 {
+			w.add(fmt.Sprint("d-", i), time.Now().Add(time.Minute), 502)
+		}
+		poison := 0
+		w.refuse = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/5/attempts") { // of d-4
+				return false
+			}
+			poison++
+			rw.WriteHeader(http.StatusBadGateway)
+			return true
+		}
+		for range 6 {
+			w.look(t)
+			w.Skew.Advance(11 * time.Minute)
+		}
+		asked, _ := w.requests()
+		slices.Sort(asked)
+		if want := []string{"d-0", "d-1", "d-2", "d-3", "d-5"}; !slices.Equal(asked, want) || poison != 3 {
+			t.Errorf("asked for %v, and %d times for the one", asked, poison)
+		}
+		if c := w.caught(t); c.Missed != 1 || c.Failures != 0 || c.Since.IsZero() || c.Cursor != "" {
+			t.Errorf("it has caught up: %+v", c)
+		}
+	})
+}
+
+// TestAnOutageGivesNothingUp: while GitHub answers nothing, its refusals to send again don't count.
+func TestAnOutageGivesNothingUp(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	w.Skew.Advance(time.Hour)
+	w.send = func(string) {}
+	w.add("d1", time.Now().Add(time.Minute), 502)
+	w.look(t)
+	w.refuse = func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.WriteHeader(http.StatusBadGateway)
+		return true
+	}
+	for range 8 {
+		w.Skew.Advance(61 * time.Minute)
+		w.look(t)
+	}
+	if c := w.caught(t); c.Missed != 0 || c.Asked["d1"].Times != 1 || c.Failures != 8 {
+		t.Errorf("in the outage: %+v", c)
+	}
+	w.refuse, w.send = nil, func(guid string) { w.receive(t, guid) }
+	for range 2 {
+		w.Skew.Advance(61 * time.Minute)
+		w.look(t)
+	}
+	if c := w.caught(t); c.Missed != 0 || len(c.Asked) != 0 || c.Error != "" {
+		t.Errorf("after it: %+v", c)
+	}
+}
+
+// TestRefusedContentIsTold once, though looks overlap, unless another try of it came.
+func TestRefusedContentIsTold(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.Skew.Advance(time.Hour)
+		w.look(t)
+		at := time.Now().Add(time.Hour) // looks overlap there
+		w.add("large", at, 413)
+		w.add("large", at, 413)
+		w.add("came", at, 413)
+		w.receive(t, "came")
+		w.add(strings.Repeat("<", 10), at, 413)
+		for range 4 {
+			w.Skew.Advance(3 * time.Minute)
+			w.due(t)
+			w.look(t)
+		}
+		if asked, _ := w.requests(); len(asked) != 0 || w.caught(t).Missed != 1 {
+			t.Errorf("asked for %v, %+v", asked, w.caught(t))
+		}
+	})
+}
+
+// TestARefusalIsToldOnceThoughTheLookBeginsAnew, because its page is gone.
+func TestARefusalIsToldOnceThoughTheLookBeginsAnew(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	w.Skew.Advance(time.Hour)
+	w.perPage = 1
+	for i := range 7 {
+		w.add(fmt.Sprint("d-", i), time.Now().Add(time.Minute), 413)
+	}
+	w.look(t)
+	w.refuse = func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("cursor") == "" {
+			return false
+		}
+		rw.WriteHeader(http.StatusUnprocessableEntity)
+		return true
+	}
+	w.due(t)
+	w.look(t)
+	w.refuse = nil
+	for range 2 {
+		w.due(t)
+		w.look(t)
+	}
+	if c := w.caught(t); c.Missed != 7 || c.Since.IsZero() {
+		t.Errorf("%+v", c)
+	}
 }
 
 // TestALookGoesOnWhereItEnded: one call reads a few pages, and the next goes on behind them; so does

@@ -39,6 +39,11 @@ func (t tried) final() bool {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
 		return true
 	}
+	return false
+}
+
+// foreign reports whether GitHub gives no delivery such ids.
+func (t tried) foreign() bool {
 	return t.ID < 1 || t.GUID == "" || len(t.GUID) > maxGUID || strings.ContainsFunc(t.GUID, odd)
 }
 
@@ -58,6 +63,11 @@ type refusedError struct {
 	status     int
 	badRequest bool
 	wait       time.Duration // that GitHub wants; 0: none
+}
+
+// everything reports whether the refusal is not about the one delivery that the call named.
+func (e *refusedError) everything() bool {
+	return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden || e.status == http.StatusTooManyRequests
 }
 
 func (e *refusedError) Error() string {
