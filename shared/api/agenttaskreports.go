@@ -28,7 +28,11 @@ func (s *server) advanceTask(ctx context.Context, in *struct {
 	b := in.Body
 	return s.changeTask(ctx, "task.progress", in.id(), func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
 		r := task.Report{Task: in.id(), Attempt: b.Attempt, Actor: by}
-		return s.Tasks.Advance(ctx, tx, r, task.Progress{Percent: b.ProgressPercent, Step: b.CurrentStep, Checkpoint: b.CheckpointData})
+		is, changed, err := s.Tasks.Advance(ctx, tx, r, task.Progress{Percent: b.ProgressPercent, Step: b.CurrentStep, Checkpoint: b.CheckpointData})
+		if err == nil && !changed {
+			err = errNoChange
+		}
+		return is, err
 	}, "attempt", b.Attempt)
 }
 

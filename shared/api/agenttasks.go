@@ -240,7 +240,11 @@ func (s *server) patchTask(ctx context.Context, in *patchTaskInput) (*versioned[
 
 func (m IfMatch) matchesTask(t task.Task) error { return m.matches(t.Version) }
 
-// changeTask changes a task in a transaction that also records who asked for it.
+// errNoChange ends a transaction that found a task as it should be: nothing is recorded.
+var errNoChange = errors.New("nothing changes")
+
+// changeTask changes a task in a transaction that also records who asked for it. A report on another
+// attempt than the present one is refused, and logged in a transaction of its own.
 func (s *server) changeTask(ctx context.Context, what, id string, fn func(ctx context.Context, tx *db.Tx, by string) (task.Task, error),
 	input ...any) (*versioned[taskItem], error) {
 	by, _ := auth.From(ctx)
@@ -249,7 +253,12 @@ func (s *server) changeTask(ctx context.Context, what, id string, fn func(ctx co
 		t, err = fn(ctx, tx, principal(by))
 		return err
 	}, append([]any{"task", id}, input...)...)
-	if err != nil {
+	if stale, ok := errors.AsType[*task.StaleError](err); ok {
+		if err := s.Tasks.NoteConflict(ctx, workspace(ctx), stale); err != nil {
+			s.Log.WarnContext(ctx, "a report on an old attempt was refused, which could not be logged", "task", id, "error", err)
+		}
+	}
+	if err != nil && !errors.Is(err, errNoChange) {
 		return nil, err
 	}
 	return taskOutput(t), nil

@@ -37,7 +37,7 @@ const agentTasks = "/api/v1/agent-tasks"
 // beginAttempt has a task run in a next attempt, as the coordinator does.
 func (w *world) beginAttempt(t testing.TB, id string) {
 	t.Helper()
-	var q struct{ Assign, Attempt, Start, Attempts, AddThread, EditLog, ClearLog, Remove, AllEdges, Happened db.Query }
+	var q struct{ Assign, Attempt, Start, Attempts, AddThread, EditLog, ClearLog, Remove, AllEdges, Happened, AddTask, AddEdge db.Query }
 	if err := db.Load(os.DirFS("../task/testdata"), &q); err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +114,16 @@ func TestATaskByHTTP(t *testing.T) {
 		if w.must(t, 409, http.MethodPost, path+"/complete", `{"attempt":2}`, &p); p.Code != "stale_attempt" || p.Order != "cancel" {
 			t.Errorf("another attempt: %+v", p)
 		}
+		w.must(t, 409, http.MethodPatch, path+"/progress", `{"attempt":2,"progressPercent":50}`, nil) // said again, logged once
+		noted := func() int {
+			return len(listed(t, w, "/api/v1/activity?skill=task.progress", func(struct{}) string { return "" }))
+		}
+		before := noted()
+		tag = w.must(t, 200, http.MethodGet, path, "", nil).header.Get("ETag")
+		w.must(t, 200, http.MethodPatch, path+"/progress", `{"attempt":1,"progressPercent":40,"checkpointData":{"at_page":3}}`, &is)
+		if now := w.must(t, 200, http.MethodGet, path, "", nil).header.Get("ETag"); before != 1 || noted() != before || now != tag || is.ProgressPercent != 40 {
+			t.Errorf("progress that changes nothing: %d, then %d activities, %s, then %s", before, noted(), tag, now)
+		}
 		w.must(t, 200, http.MethodPost, path+"/fail", `{"attempt":1,"error":"it broke","stackTrace":"line 1"}`, &is)
 		if is.Status != "FAILED" || is.LastError != "it broke" {
 			t.Errorf("%+v", is)
@@ -135,7 +145,7 @@ func TestATaskByHTTP(t *testing.T) {
 		})
 		if want := []string{
 			"state_transition COMPLETED>ARCHIVED local:owner", "state_transition RUNNING>COMPLETED local:owner", "state_transition FAILED>PENDING local:owner",
-			"state_transition RUNNING>FAILED local:ownerline 1", "checkpoint > local:owner", "state_transition PAUSED>PENDING local:owner",
+			"state_transition RUNNING>FAILED local:ownerline 1", "conflict > local:owner", "checkpoint > local:owner", "state_transition PAUSED>PENDING local:owner",
 			"state_transition PENDING>PAUSED local:owner", "created >PENDING local:owner",
 		}; !slices.Equal(told, want) {
 			t.Errorf("the log tells %q, want %q", told, want)

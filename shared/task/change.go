@@ -23,11 +23,16 @@ func (s *Store) move(ctx context.Context, tx Tx, t Task, outcome, failure string
 	}
 	e.Event, e.From = Transition, t.Status
 	s.log(ctx, tx, t, e)
-	after, err := s.read(ctx, tx, t.ID)
-	if err == nil && moved.Affected() != 1 {
-		err = fmt.Errorf("task %s was locked and has changed", t.ID)
+	return s.after(ctx, tx, t.ID, moved)
+}
+
+// after reads a task after a change, and returns an error if the change did not find it as it was.
+func (s *Store) after(ctx context.Context, tx Tx, id string, change *db.Op) (Task, error) {
+	is, err := s.read(ctx, tx, id)
+	if err == nil && change.Affected() != 1 {
+		err = fmt.Errorf("task %s was locked and has changed", id)
 	}
-	return after, err
+	return is, err
 }
 
 // allowed refuses a change to a status that is not legal now.
@@ -125,10 +130,10 @@ func (s *Store) Cancel(ctx context.Context, tx Tx, id, actor, reason string) (Ta
 	}
 	e := Entry{Level: Warn, To: Aborted, Message: cmp.Or(reason, "the task was cancelled"), Details: []byte(`{"cancelled":true}`), Actor: actor}
 	if t.Status == Aborted && !t.Cancelled {
-		tx.Later().Exec(s.q.Cancel, t.ID, t.Status, t.Attempt, db.Null(reason))
-		e.Event, e.From = Transition, Aborted
+		done := tx.Later().Exec(s.q.Cancel, t.ID, t.Status, t.Attempt, db.Null(reason))
+		e.Event, e.To = Recovery, "" // it is called off; the status stays
 		s.log(ctx, tx, t, e)
-		return s.read(ctx, tx, t.ID)
+		return s.after(ctx, tx, t.ID, done)
 	}
 	if err := t.allowed(Aborted, "a cancellation"); err != nil {
 		return Task{}, err
@@ -144,7 +149,11 @@ func (s *Store) Retry(ctx context.Context, tx Tx, id, actor string) (Task, error
 		return Task{}, err
 	}
 	if t.Status != Failed && (t.Status != Aborted || t.Cancelled || !t.due) {
-		return Task{}, t.illegal("a retry")
+		e := t.illegal("a retry")
+		if t.Status == Aborted && !t.Cancelled && t.NextAttemptAt != nil {
+			e.Why = fmt.Sprintf("the task is ABORTED, and its backoff is over at %s: retry it then", t.NextAttemptAt.UTC().Format(time.RFC3339))
+		}
+		return Task{}, e
 	}
 	return s.move(ctx, tx, t, "", "", Entry{To: Pending, Message: "the task is tried again", Actor: actor}, s.q.Retry)
 }

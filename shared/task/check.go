@@ -27,7 +27,8 @@ const (
 	MaxTags        = 20
 	MaxInput       = 256 << 10
 	MaxMetadata    = 16 << 10
-	MaxEdges       = 100 // tasks in dependsOn, and in blocks
+	MaxEdges       = 100   // tasks that one depends on, and in blocks of a new one
+	MaxDependents  = 1_000 // tasks that depend on one
 	MaxRetries     = 100
 	MaxBackoff     = 6 * 60 * 60 // seconds
 )

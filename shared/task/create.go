@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
@@ -44,6 +45,9 @@ func (s *Store) Create(ctx context.Context, tx Tx, t Task) (Task, error) {
 	if len(edges) > 0 {
 		b.Exec(s.q.AddEdges, encode(edges))
 	}
+	if len(t.Blocks) > 0 {
+		b.Exec(s.q.TouchSome, encode(t.Blocks)) // who replaces their dependencies must have read these
+	}
 	s.log(ctx, tx, t, Entry{Event: Created, Message: "the task was created", To: Pending, Actor: t.CreatedBy})
 	made, err := s.read(ctx, tx, t.ID)
 	if err != nil {
@@ -55,8 +59,10 @@ func (s *Store) Create(ctx context.Context, tx Tx, t Task) (Task, error) {
 // resolve checks that everything a new task names is there, and that its dependencies close no
 // cycle.
 func (s *Store) resolve(ctx context.Context, tx Tx, t *Task) error {
-	if len(t.Blocks) > 0 {
+	if len(t.DependsOn)+len(t.Blocks) > 0 {
 		tx.Later().Exec(s.q.LockGraph)
+	}
+	if len(t.Blocks) > 0 {
 		tx.Later().Exec(s.q.LockSome, encode(t.Blocks))
 	}
 	if t.Thread+t.Project+t.Milestone != "" {
@@ -83,6 +89,12 @@ func (s *Store) resolve(ctx context.Context, tx Tx, t *Task) error {
 			e.Why = fmt.Sprintf("task %s, which blocks names, is %s: only a PENDING or PAUSED task gets dependencies", id, of.Status)
 			return e
 		}
+		if some[id].dependsOn >= MaxEdges {
+			return problem.Invalid("blocks", "names task %s, which depends on %d tasks already: more it can't", id, MaxEdges)
+		}
+	}
+	if err := some.room(t.DependsOn, nil); err != nil {
+		return err
 	}
 	if len(t.DependsOn) == 0 || len(t.Blocks) == 0 {
 		return nil // nothing that it depends on can depend on it
@@ -119,14 +131,20 @@ func (s *Store) named(ctx context.Context, tx Tx, t *Task) error {
 }
 
 // known are tasks by id, as far as dependencies need them.
-type known map[string]Task
+type known map[string]node
+
+// node is a task in the graph of dependencies. dependsOn and dependents count its edges.
+type node struct {
+	Task
+	dependsOn, dependents int
+}
 
 func (s *Store) some(ctx context.Context, tx Tx, ids []string) (known, error) {
 	found := known{}
 	err := tx.Each(ctx, func(scan db.Scan) error {
-		var t Task
-		err := scan(&t.ID, &t.Status, &t.Cancelled)
-		found[t.ID] = t
+		var n node
+		err := scan(&n.ID, &n.Status, &n.dependsOn, &n.dependents)
+		found[n.ID] = n
 		return err
 	}, s.q.Some, encode(ids))
 	if err != nil {
@@ -140,6 +158,17 @@ func (k known) all(field string, ids []string) error {
 	for _, id := range ids {
 		if _, ok := k[id]; !ok {
 			return &MissingError{field, "task"}
+		}
+	}
+	return nil
+}
+
+// room returns a [problem.InvalidError] if a task can't depend on one of ids because too many do. has
+// are those that it depends on already. The caller holds the lock of the graph.
+func (k known) room(ids, has []string) error {
+	for _, id := range ids {
+		if k[id].dependents >= MaxDependents && !slices.Contains(has, id) {
+			return problem.Invalid("dependsOn", "names task %s, on which %d tasks depend already: more can't", id, MaxDependents)
 		}
 	}
 	return nil

@@ -41,6 +41,9 @@ func (s *Store) SetDependencies(ctx context.Context, tx Tx, id string, match fun
 		if err == nil {
 			err = some.all("dependsOn", dependsOn)
 		}
+		if err == nil {
+			err = some.room(dependsOn, t.DependsOn)
+		}
 		if err != nil {
 			return Task{}, err
 		}

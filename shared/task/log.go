@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
@@ -77,6 +79,28 @@ func (s *Store) log(ctx context.Context, tx Tx, t Task, e Entry) {
 		e.Actor, db.Null(id))
 }
 
+// conflicts is the name space of the ids of conflicts.
+var conflicts = uuid.MustParse("5b0d7c1e-6f0a-4c3e-9a53-0f4d0c6d9e21")
+
+// NoteConflict logs that a report named another attempt than the present one: once for each attempt,
+// and once for all that never began. The report's own transaction is over by then.
+func (s *Store) NoteConflict(ctx context.Context, ws db.Workspace, e *StaleError) error {
+	key, message := e.Attempt, fmt.Sprintf("a report on attempt %d came, and attempt %d is the present one", e.Attempt, e.Present)
+	switch {
+	case e.Attempt > e.Present:
+		key, message = 0, fmt.Sprintf("a report on attempt %d came, which has not begun: the latest is attempt %d", e.Attempt, e.Present)
+	case e.Attempt == e.Present:
+		message = fmt.Sprintf("a report on attempt %d came, which is over", e.Attempt)
+	}
+	traced, _ := trace.From(ctx)
+	id := uuid.NewSHA1(conflicts, fmt.Appendf(nil, "%s:%d", e.Task, key)).String()
+	details := encode(map[string]int{"named_attempt": e.Attempt, "present_attempt": e.Present})
+	if _, err := s.db.Exec(ctx, ws, s.q.Conflict, id, e.Task, message, details, e.Attempt, e.Actor, db.Null(traced)); err != nil {
+		return fmt.Errorf("log a report on attempt %d of task %s: %w", e.Attempt, e.Task, err)
+	}
+	return nil
+}
+
 // Position is the position of a row in a listing by time. The zero value is the beginning.
 type Position struct {
 	At time.Time
@@ -99,7 +123,7 @@ func (s *Store) Logs(ctx context.Context, ws db.Workspace, id string, f LogFilte
 	var b db.Batch
 	var task []Task
 	var found []Entry
-	b.Each(collect(&task), s.q.Get, id)
+	b.Each(collect(&task), s.q.Get, id, false)
 	b.Each(func(scan db.Scan) error {
 		var e Entry
 		var details, from, to, agent, session, stack, traced *string

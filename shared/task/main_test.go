@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 }
 
 type statements struct {
-	Assign, Attempt, Start, Attempts, AddThread, EditLog, ClearLog, Remove, AllEdges, Happened db.Query
+	Assign, Attempt, Start, Attempts, AddThread, EditLog, ClearLog, Remove, AllEdges, Happened, AddTask, AddEdge db.Query
 }
 
 // world is a fresh workspace on one engine with its tasks.
@@ -157,7 +157,8 @@ func (w world) fail(t testing.TB, id string, attempt int, final bool) (task.Task
 
 func (w world) advance(t testing.TB, id string, attempt int, p task.Progress) (task.Task, error) {
 	return w.change(t, func(ctx context.Context, tx *db.Tx) (task.Task, error) {
-		return w.s.Advance(ctx, tx, task.Report{Task: id, Attempt: attempt, Actor: "agent:a"}, p)
+		is, _, err := w.s.Advance(ctx, tx, task.Report{Task: id, Attempt: attempt, Actor: "agent:a"}, p)
+		return is, err
 	})
 }
 

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -28,7 +29,7 @@ func (s *Store) present(ctx context.Context, tx Tx, r Report, what string) (Task
 	case err != nil:
 		return Task{}, err
 	case r.Attempt != 0 && (r.Attempt != t.Attempt || !t.Status.Active()):
-		return Task{}, &StaleError{Attempt: r.Attempt, Present: t.Attempt}
+		return Task{}, &StaleError{Task: t.ID, Attempt: r.Attempt, Present: t.Attempt, Actor: r.Actor}
 	case !t.Status.Active():
 		return Task{}, t.illegal(what)
 	}
@@ -99,9 +100,10 @@ type Progress struct {
 	Checkpoint json.RawMessage
 }
 
-// Advance stores the progress of an attempt. Errors: [db.ErrNoRows], [StaleError], [StatusError],
+// Advance stores the progress of an attempt, and reports whether it differs from what was stored.
+// Where nothing differs, nothing is written. Errors: [db.ErrNoRows], [StaleError], [StatusError],
 // [problem.InvalidError].
-func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task, error) {
+func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task, bool, error) {
 	bad := &problem.InvalidError{}
 	bad.If(p.Percent != nil && (*p.Percent < 0 || *p.Percent > 100), "progressPercent", "must be 0 to 100")
 	if p.Step != nil {
@@ -111,15 +113,29 @@ func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task,
 	}
 	value(ctx, bad, "checkpointData", &p.Checkpoint, MaxInput)
 	if err := bad.OrNil(); err != nil {
-		return Task{}, err
+		return Task{}, false, err
 	}
 	t, err := s.present(ctx, tx, r, "progress")
 	if err != nil {
-		return Task{}, err
+		return Task{}, false, err
 	}
-	tx.Later().Exec(s.q.Progress, t.ID, t.Status, t.Attempt, p.Percent, p.Step, p.Checkpoint)
+	if p.Checkpoint != nil {
+		before, err := s.read(ctx, tx, t.ID)
+		if err != nil {
+			return Task{}, false, err
+		}
+		if bytes.Equal(p.Checkpoint, before.Checkpoint) {
+			p.Checkpoint = nil
+		}
+	}
+	percent, step := t.Progress, t.CurrentStep
 	set(&t.Progress, p.Percent)
 	set(&t.CurrentStep, p.Step)
+	if t.Progress == percent && t.CurrentStep == step && p.Checkpoint == nil {
+		is, err := s.read(ctx, tx, t.ID)
+		return is, false, err
+	}
+	stored := tx.Later().Exec(s.q.Progress, t.ID, t.Status, t.Attempt, p.Percent, p.Step, p.Checkpoint)
 	e := Entry{Event: ProgressUpdate, Level: Debug, Actor: r.Actor, Message: cmp.Or(t.CurrentStep, "progress: "+strconv.Itoa(t.Progress)+" %"),
 		Details: json.RawMessage(encode(map[string]any{"progressPercent": t.Progress}))}
 	if p.Checkpoint != nil {
@@ -127,5 +143,6 @@ func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task,
 		tx.Later().Exec(s.q.NoteCheckpoint, t.ID, t.Attempt, t.CheckpointVersion+1)
 	}
 	s.log(ctx, tx, t, e)
-	return s.read(ctx, tx, t.ID)
+	is, err := s.after(ctx, tx, t.ID, stored)
+	return is, err == nil, err
 }

@@ -105,10 +105,14 @@ type Task struct {
 	due bool // the time of NextAttemptAt has come
 }
 
-// Legal lists the statuses that the task may change to.
+// Legal lists the statuses that the task may change to now: an aborted task returns to PENDING only
+// once its backoff is over, and never if it is cancelled.
 func (t Task) Legal() []Status {
-	if t.Cancelled && t.Status == Aborted {
+	switch {
+	case t.Status == Aborted && t.Cancelled:
 		return []Status{Archived}
+	case t.Status == Aborted && !t.due:
+		return []Status{Failed, Archived}
 	}
 	return slices.Clone(transitions[t.Status])
 }
@@ -134,7 +138,11 @@ func (t Task) illegal(what string) *StatusError {
 
 // StaleError says that a report names an attempt that is not the present one. Whoever works on that
 // attempt must stop.
-type StaleError struct{ Attempt, Present int }
+type StaleError struct {
+	Task             string
+	Attempt, Present int
+	Actor            string // who reported
+}
 
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("attempt %d is not the present attempt of the task: stop working on it", e.Attempt)
@@ -154,7 +162,8 @@ type queries struct {
 	Complete, Abort, Fail, Progress              db.Query
 	EndAttempt, NoteCheckpoint                   db.Query
 	Named, Some, LockGraph, LockSome             db.Query
-	Edges, AddEdges, DeleteEdges, Touch          db.Query
+	Edges, AddEdges, DeleteEdges                 db.Query
+	Touch, TouchSome, Conflict                   db.Query
 	Log, Logs, OpenDependencies, ThreadTask      db.Query
 }
 
@@ -186,22 +195,24 @@ type Tx interface {
 // Get reads a task. It returns [db.ErrNoRows] if there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Task, error) {
 	var found []Task
-	err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id)
+	err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id, true)
 	return first(found, err)
 }
 
 // read reads a task in a transaction, after what is queued there.
 func (s *Store) read(ctx context.Context, tx Tx, id string) (Task, error) {
 	var found []Task
-	err := tx.Each(ctx, collect(&found), s.q.Get, id)
+	err := tx.Each(ctx, collect(&found), s.q.Get, id, true)
 	return first(found, err)
 }
 
-// head locks a task's row and then reads it in a new statement: until the transaction ends, nobody
-// else changes the task.
+// head locks a task's row and then reads it in a new statement, without its input, output and
+// checkpoint: until the transaction ends, nobody else changes the task.
 func (s *Store) head(ctx context.Context, tx Tx, id string) (Task, error) {
+	var found []Task
 	tx.Later().Exec(s.q.Lock, id)
-	return s.read(ctx, tx, id)
+	err := tx.Each(ctx, collect(&found), s.q.Get, id, false)
+	return first(found, err)
 }
 
 func first(found []Task, err error) (Task, error) {

@@ -5,7 +5,7 @@ SELECT 1 FROM agent_tasks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE;
 
 -- name: LockGraph
 -- Dependencies of a workspace are written one after the other: two transactions could each add one
--- half of a cycle.
+-- half of a cycle, or the last edge that a task may have.
 SELECT 1 FROM workspaces WHERE id = $1 FOR NO KEY UPDATE;
 
 -- name: LockSome
@@ -14,9 +14,16 @@ SELECT 1 FROM agent_tasks
  ORDER BY id
    FOR NO KEY UPDATE;
 
--- name: Some
-SELECT CAST(id AS text), status, cancelled FROM agent_tasks
+-- name: TouchSome
+UPDATE agent_tasks SET version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id IN (SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i);
+
+-- name: Some
+SELECT CAST(t.id AS text), t.status,
+       (SELECT count(*) FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.task_id = t.id),
+       (SELECT count(*) FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.depends_on = t.id)
+  FROM agent_tasks t
+ WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i);
 
 -- name: AddTags
 INSERT INTO agent_task_tags (workspace_id, tag, task_id)

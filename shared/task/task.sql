@@ -1,4 +1,5 @@
 -- name: Get
+-- The columns that may be large are read only where $3 says so.
 SELECT t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.cancelled, t.priority, t.agent_id, t.session_key, t.attempt,
        t.progress_percent, t.current_step, t.estimated_duration_minutes, t.estimated_completion_at, t.retry_count, t.max_retries,
        t.retry_backoff_seconds, t.next_attempt_at, t.last_error, t.summary, t.metadata, t.checkpoint_version, t.tags, t.project_id,
@@ -8,7 +9,7 @@ SELECT t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.c
           FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.task_id = t.id),
        (SELECT string_agg(CAST(d.task_id AS text), ',' ORDER BY d.task_id)
           FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.depends_on = t.id),
-       t.input_context, t.output_result, t.checkpoint_data
+       CASE WHEN $3 THEN t.input_context END, CASE WHEN $3 THEN t.output_result END, CASE WHEN $3 THEN t.checkpoint_data END
   FROM agent_tasks t
  WHERE t.workspace_id = $1 AND t.id = $2;
 
@@ -176,6 +177,13 @@ INSERT INTO agent_task_logs (workspace_id, id, task_id, level, event, message, d
   session_key, stack_trace, actor, trace_id, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, lk_now());
 
+-- name: Conflict
+-- The id says which task and which attempt, so that each is noted once.
+INSERT INTO agent_task_logs (workspace_id, id, task_id, level, event, message, details, attempt, agent_id, actor, trace_id, created_at)
+VALUES ($1, $2, $3, 'WARN', 'conflict', $4, $5, $6,
+  (SELECT a.agent_id FROM agent_task_attempts a WHERE a.workspace_id = $1 AND a.task_id = $3 AND a.number = $6), $7, $8, lk_now())
+ON CONFLICT DO NOTHING;
+
 -- name: Logs
 SELECT id, level, event, message, details, previous_status, new_status, attempt, agent_id, session_key, stack_trace, actor, trace_id, created_at
   FROM agent_task_logs
@@ -188,12 +196,13 @@ SELECT id, level, event, message, details, previous_status, new_status, attempt,
 
 -- name: OpenDependencies
 -- A task that was completed and then archived is done, too. The dependencies that can't be completed
--- any more come first.
-SELECT o.id, o.title, o.status, o.cancelled
+-- any more come first. The last column counts all of them.
+SELECT o.id, o.title, o.status, o.cancelled, count(*) OVER ()
   FROM agent_task_dependencies d
   JOIN agent_tasks o ON o.workspace_id = d.workspace_id AND o.id = d.depends_on
  WHERE d.workspace_id = $1 AND d.task_id = $2 AND o.completed_at IS NULL
- ORDER BY CASE WHEN o.cancelled OR o.status IN ('FAILED', 'ARCHIVED') THEN 0 ELSE 1 END, o.created_at, o.id;
+ ORDER BY CASE WHEN o.cancelled OR o.status IN ('FAILED', 'ARCHIVED') THEN 0 ELSE 1 END, o.created_at, o.id
+ LIMIT $3;
 
 -- name: ThreadTask
 -- The active task of a task's thread.

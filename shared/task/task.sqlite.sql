@@ -9,8 +9,15 @@ SELECT 1 FROM workspaces WHERE id = $1;
 -- name: LockSome
 SELECT 1 FROM agent_tasks WHERE workspace_id = $1 AND id IN (SELECT i.value FROM json_each($2) i);
 
+-- name: TouchSome
+UPDATE agent_tasks SET version = version + 1, updated_at = lk_now() WHERE workspace_id = $1 AND id IN (SELECT i.value FROM json_each($2) i);
+
 -- name: Some
-SELECT id, status, cancelled FROM agent_tasks WHERE workspace_id = $1 AND id IN (SELECT i.value FROM json_each($2) i);
+SELECT t.id, t.status,
+       (SELECT count(*) FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.task_id = t.id),
+       (SELECT count(*) FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.depends_on = t.id)
+  FROM agent_tasks t
+ WHERE t.workspace_id = $1 AND t.id IN (SELECT i.value FROM json_each($2) i);
 
 -- name: AddTags
 INSERT INTO agent_task_tags (workspace_id, tag, task_id) SELECT $1, i.value, $2 FROM json_each($3) i;

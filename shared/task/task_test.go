@@ -449,7 +449,7 @@ func TestWhatItCosts(t *testing.T) {
 				trips      int64 // at most
 				fn         func()
 			}{
-				{"create", 6, 3, func() { is = w.create(t, d) }},
+				{"create", 7, 3, func() { is = w.create(t, d) }},
 				{"get", 1, 1, func() { w.get(t, is.ID) }},
 				{"list", 1, 1, func() {
 					if _, err := w.s.List(t.Context(), w.Workspace, task.Filter{Limit: 200}); err != nil {

@@ -44,13 +44,14 @@ const maxReasons = 20
 func (s *Store) Why(ctx context.Context, ws db.Workspace, id string) (string, []Reason, error) {
 	var b db.Batch
 	var found, open, busy []Task
-	b.Each(collect(&found), s.q.Get, id)
+	var waits int
+	b.Each(collect(&found), s.q.Get, id, false)
 	b.Each(func(scan db.Scan) error {
 		var t Task
-		err := scan(&t.ID, &t.Title, &t.Status, &t.Cancelled)
+		err := scan(&t.ID, &t.Title, &t.Status, &t.Cancelled, &waits)
 		open = append(open, t)
 		return err
-	}, s.q.OpenDependencies, id)
+	}, s.q.OpenDependencies, id, maxReasons)
 	b.Each(func(scan db.Scan) error {
 		var t Task
 		err := scan(&t.ID, &t.Title, &t.Status)
@@ -66,7 +67,7 @@ func (s *Store) Why(ctx context.Context, ws db.Workspace, id string) (string, []
 	}
 	reasons := t.reasons(open, busy)
 	summary := reasons[0].Message
-	if more := len(open) - 1; t.Status == Pending && more > 0 {
+	if more := waits - 1; t.Status == Pending && more > 0 {
 		summary += fmt.Sprintf(", and for %d more", more)
 	}
 	return summary, reasons, nil
@@ -80,7 +81,7 @@ func (t Task) reasons(open, busy []Task) (out []Reason) {
 	}
 	switch {
 	case t.Status == Pending:
-		for _, o := range open[:min(len(open), maxReasons)] {
+		for _, o := range open {
 			r := Reason{Code: WaitsForDependency, Task: o.ID, Status: o.Status}
 			switch {
 			case o.Cancelled, o.Status == Failed, o.Status == Archived:

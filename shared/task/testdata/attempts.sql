@@ -20,3 +20,7 @@ DELETE FROM agent_tasks WHERE workspace_id = $1 AND id = $2;
 SELECT task_id, depends_on FROM agent_task_dependencies WHERE workspace_id = $1;
 -- name: Happened
 SELECT kind, data FROM events WHERE workspace_id = $1 AND subject = CAST($2 AS text) ORDER BY xid, id;
+-- name: AddTask
+INSERT INTO agent_tasks (workspace_id, id, title, created_by, created_at, updated_at) VALUES ($1, $2, 'one of many', 'user:ada', lk_now(), lk_now());
+-- name: AddEdge
+INSERT INTO agent_task_dependencies (workspace_id, task_id, depends_on) VALUES ($1, $2, $3);
