@@ -74,6 +74,19 @@ func TestNoCycleIsWrittenByTwoAtOnce(t *testing.T) {
 		if other.s, err = task.New(second, ids, rand.Float64); err != nil {
 			t.Fatal(err)
 		}
+		for range 25 { // the two halves of a cycle
+			a, b := w.create(t, draft("a")).ID, w.create(t, draft("b")).ID
+			var errs [2]error
+			var halves sync.WaitGroup
+			begin := make(chan struct{})
+			halves.Go(func() { <-begin; _, errs[0] = w.depend(t, a, b) })
+			halves.Go(func() { <-begin; _, errs[1] = other.depend(t, b, a) })
+			close(begin)
+			halves.Wait()
+			if (errs[0] == nil) == (errs[1] == nil) {
+				t.Fatalf("of two halves of a cycle one must be taken: %v, %v", errs[0], errs[1])
+			}
+		}
 		nodes := make([]string, 6)
 		for i := range nodes {
 			nodes[i] = w.create(t, draft("node")).ID
