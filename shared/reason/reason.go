@@ -145,9 +145,10 @@ type Outcome struct {
 }
 
 // Run works until the model answers or a stop condition holds. The caller ends the execution with
-// [Runner.Close]. If the context ends, the run is parked. An error says that the run could not
-// continue for a reason outside of the work, such as [lane.ErrLost] or a database that is down. The
-// execution then stays unchanged, and a later process resumes it.
+// [Runner.Close]. If the context ends for another cause than [lane.ErrLost], the run is parked. An
+// error says that the run could not continue for a reason outside of the work, such as
+// [lane.ErrLost] or a database that is down. The execution then stays unchanged but for what its
+// calls have used, and a later process resumes it.
 func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 	ctx, cancel := lane.WithLastWrites(r.discreet(ctx, job.Hold.Workspace))
 	defer cancel()
@@ -162,6 +163,9 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 	if err != nil && ctx.Err() != nil && !isLost(err) {
 		r.Log.WarnContext(ctx, "run interrupted", "step", s.Steps, "error", err)
 		out, err = s.outcome(execution.Parked, endOf(ctx)), nil
+	}
+	if err == nil && isLost(context.Cause(ctx)) { // a model that was interrupted parks the run, which nobody closes
+		out, err = Outcome{}, fmt.Errorf("run interrupted: %w", context.Cause(ctx))
 	}
 	r.pay(ctx, s)
 	if err != nil {

@@ -122,3 +122,33 @@ func TestTokensCountWhateverBecomesOfTheTurn(t *testing.T) {
 		}
 	})
 }
+
+// TestTheTokensOfAnInterruptedCallCount: the model obeys its context and says what it used until then.
+func TestTheTokensOfAnInterruptedCallCount(t *testing.T) {
+	for _, mode := range []turn.Multitask{turn.Interrupt, turn.Rollback} {
+		t.Run(string(mode), func(t *testing.T) {
+			onVisits(t, func(t *testing.T, v visitor) {
+				v.hasTokens(30)
+				asked := make(chan struct{})
+				v.think(llmtest.Write(t, func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
+					close(asked)
+					<-ctx.Done()
+					return llm.Response{Lost: llm.Usage{PromptTokens: 10, CompletionTokens: 5, Estimated: true}}, llm.Interrupted(ctx, "script")
+				}, llmtest.Writes("Two.")))
+				first := v.visit(t.Context(), turn.Turn{Message: "1", Address: "bob"})
+				<-asked
+				second := v.visit(t.Context(), turn.Turn{Message: "2", Address: "bob", Multitask: mode}).end(t)
+				first.end(t)
+				if e := v.execution(t, first.reply.Execution); e.PromptTokens != 10 || e.CompletionTokens != 5 {
+					t.Errorf("the interrupted turn has used %d and %d tokens", e.PromptTokens, e.CompletionTokens)
+				}
+				if second.Answer != "Two." {
+					t.Errorf("the second is %+v", second)
+				}
+				if s := v.visit(t.Context(), turn.Turn{Message: "3", Address: "bob"}); !errors.Is(s.failed(), turn.ErrSpent) {
+					t.Errorf("the third is %+v, %v", s.reply, s.err)
+				}
+			})
+		})
+	}
+}

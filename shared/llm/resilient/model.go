@@ -167,7 +167,7 @@ func (m *Model) try(ctx context.Context, t target, req llm.Request, out *output)
 	if err != nil && ctx.Err() == nil && trying.Err() != nil {
 		err = silent
 	}
-	if err != nil && flowed {
+	if err != nil && (flowed || ctx.Err() != nil) { // the model reads the question before it says a word
 		out.lost = out.lost.Plus(guess(req, size))
 	}
 	return resp, err

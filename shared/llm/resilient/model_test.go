@@ -228,9 +228,13 @@ func TestACallEndsWithItsContext(t *testing.T) {
 		p, q := provider("first", hang), provider("second", say("hi"))
 		w := chain(t, nil, resilient.Provider{Model: p}, resilient.Provider{Model: q})
 		var err error
-		d := took(func() { _, err = w.For("ws").Generate(ctx, request, nil) })
+		var resp llm.Response
+		d := took(func() { resp, err = w.For("ws").Generate(ctx, request, nil) })
 		if llm.ClassOf(err) != llm.ClassTimeout || d != 10*time.Second || len(w.observed()) != 1 {
 			t.Errorf("after %s: %v", d, err)
+		}
+		if lost := resp.Lost; lost.PromptTokens == 0 || lost.CompletionTokens != 0 || !lost.Estimated { // it has read the question
+			t.Errorf("it used %+v", lost)
 		}
 	})
 	bubble(t, "canceled, while waiting", func(t *testing.T) {
