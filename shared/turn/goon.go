@@ -54,7 +54,7 @@ func (r *Runner) Handle(ctx context.Context, c outbox.Claimed) error {
 	if err == nil && out.Status == execution.Parked { // the unit limits how often that may happen
 		again := time.Millisecond
 		if out.Halted { // it waits for what others do
-			again = lookAgain
+			again = speaksLater
 		}
 		return outbox.LaterIn(again, fmt.Errorf("execution %s parked", e.ID))
 	}
@@ -72,6 +72,10 @@ func (r *Runner) Handle(ctx context.Context, c outbox.Claimed) error {
 
 // lookAgain is the longest delay before the next check whether an execution is worked on.
 const lookAgain = 10 * time.Second
+
+// speaksLater is the delay before the next try of a turn in whose thread another execution speaks.
+// Until then the turn keeps its place in line.
+const speaksLater = execution.Place * 3 / 4
 
 // goOn continues an execution that is not a turn, until it has ended. Its outbox row is its kick.
 func (r *Runner) goOn(ctx context.Context, ws db.Workspace, e execution.Execution) (work.Outcome, error) {

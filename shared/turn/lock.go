@@ -11,7 +11,8 @@ import (
 )
 
 // lockThread takes the lock of the thread for the turn, which has its lanes by then. It waits a
-// while for another execution that speaks there; false: that speaks still.
+// while for another execution that speaks there; false: that speaks still. A turn that continues by
+// itself does not wait, because it occupies a place of the outbox's sender.
 func (s *turn) lockThread(ctx context.Context) (bool, error) {
 	patient, cancel := context.WithTimeout(ctx, cmp.Or(s.Patience, patience))
 	defer cancel()
@@ -24,6 +25,8 @@ func (s *turn) lockThread(ctx context.Context) (bool, error) {
 			return false, context.Cause(ctx)
 		case !held && !errors.Is(err, db.ErrUnavailable): // a transaction may work under the lock
 			return err == nil, err
+		case held && s.resumed:
+			return false, nil
 		case !signalled(patient, cmp.Or(s.Poll, poll), ended):
 			return false, context.Cause(ctx)
 		}

@@ -139,3 +139,31 @@ func TestATurnThatMayNotSpeakYetIsParked(t *testing.T) {
 		v.mustBeFree(t)
 	})
 }
+
+// TestATurnThatGoesOnDoesNotWaitForItsThread: it leaves its place of the outbox's sender to others,
+// and keeps its own in line.
+func TestATurnThatGoesOnDoesNotWaitForItsThread(t *testing.T) {
+	onVisits(t, func(t *testing.T, v visitor) {
+		v.locks()
+		v.Patience = time.Millisecond
+		v.think(llmtest.Write(t))
+		other := v.speaker(t)
+		if r := v.says(t.Context(), "1", turn.Enqueue).end(t); r.Status != execution.Parked {
+			t.Fatalf("it is %+v", r)
+		}
+		v.Patience = time.Hour
+		v.Skew.Advance(time.Minute)
+		must(v.Threads.Lock(t.Context(), v.Workspace, v.thread, other))(t) // which is not idle
+		short, cancel := context.WithCancel(t.Context())
+		defer time.AfterFunc(20*time.Second, cancel).Stop()
+		if report, err := v.sender.Drain(short, v.Workspace, 20); err != nil || short.Err() != nil || report.Retried != 1 {
+			t.Errorf("the sender reports %+v, %v", report, err)
+		}
+		var b db.Batch
+		ahead := v.Runs.Ahead(&b, execution.Line{Lane: ann, Task: "turn", Topic: turn.Topic}, ids())
+		if err := v.DB.Read(t.Context(), v.Workspace, &b); err != nil || *ahead != 1 {
+			t.Errorf("in line are %d, %v", *ahead, err)
+		}
+		v.mustBeFree(t)
+	})
+}
