@@ -35,7 +35,9 @@ type Spoken struct {
 	// Key makes the message idempotent: a thread has one message for each key.
 	Key string
 	// First says that the message is surely new, so that its key is not looked up.
-	First     bool
+	First bool
+	// Earlier says that the message was spoken earlier: it is no answer to an execution that waits.
+	Earlier   bool
 	Data      json.RawMessage
 	CreatedAt time.Time
 }
@@ -52,8 +54,8 @@ func Storable(body string) bool {
 
 // Append stores a message and returns its id. When the thread has a message with the same key,
 // Append changes nothing and returns that message's id. It returns [ErrKey] when that is a message
-// of the person with another text. When the person has spoken in a parked thread, Append resumes
-// the execution that parked it and returns its id.
+// of the person with another text. When the person has spoken in a parked thread, and not earlier,
+// Append resumes the execution that parked it and returns its id.
 func (s *Store) Append(ctx context.Context, tx execution.Tx, thread string, m Spoken) (id, resumed string, err error) {
 	var wrong problem.InvalidError
 	wrong.If(!Storable(m.Body), "body", "has at most 65536 bytes of text")
@@ -83,7 +85,7 @@ func (s *Store) Append(ctx context.Context, tx execution.Tx, thread string, m Sp
 	if len(known) > 0 {
 		return known[0].ID, "", nil
 	}
-	if m.Role == User && owner != nil {
+	if m.Role == User && !m.Earlier && owner != nil {
 		resumed = *owner
 		s.resume(ctx, tx.Later(), thread, resumed)
 	}

@@ -206,3 +206,25 @@ func TestASiblingsMessageGoesWhenTheThreadComesBackToTheirParent(t *testing.T) {
 		w.mustHold(t, th)
 	})
 }
+
+// TestWhatWasSpokenEarlierIsNoAnswer: an execution that waits for the person goes on waiting.
+func TestWhatWasSpokenEarlierIsNoAnswer(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a := w.open(t, "x"), w.begin(t, "", false)
+		w.say(t, th, a, "who are you?")
+		w.park(t, th, a, time.Hour)
+		w.must(t, func(ctx context.Context, tx *db.Tx) error {
+			_, resumed, err := w.threads.Append(ctx, tx, th, thread.Spoken{Role: thread.User, Body: "Hello", First: true, Earlier: true})
+			if resumed != "" {
+				t.Errorf("resumed %q", resumed)
+			}
+			return err
+		})
+		if w.status(t, a) != execution.Parked || w.get(t, th).Lock.ParkedBy != a {
+			t.Errorf("the owner is %s", w.status(t, a))
+		}
+		if resumed := w.answer(t, th, "Ada"); resumed != a {
+			t.Errorf("the answer resumed %q", resumed)
+		}
+	})
+}
