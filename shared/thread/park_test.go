@@ -3,6 +3,7 @@ package thread_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -225,6 +226,32 @@ func TestWhatWasSpokenEarlierIsNoAnswer(t *testing.T) {
 		}
 		if resumed := w.answer(t, th, "Ada"); resumed != a {
 			t.Errorf("the answer resumed %q", resumed)
+		}
+	})
+}
+
+// TestTheLatestMessagesAreBounded by their bytes: the newest come, however many more were asked for.
+func TestTheLatestMessagesAreBounded(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, long := w.open(t, "x"), strings.Repeat("x", 64<<10-1)
+		w.must(t, func(ctx context.Context, tx *db.Tx) error {
+			for i := range 70 {
+				m := thread.Spoken{Role: thread.User, Body: string(rune('0'+i)) + long, First: true}
+				if _, _, err := w.threads.Append(ctx, tx, th, m); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		got, err := w.threads.Lately(t.Context(), w.Workspace, th, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 64 || got[0].Body[0] != '0'+6 || got[63].Body[0] != '0'+69 {
+			t.Errorf("there come %d messages", len(got))
+		}
+		if got, err = w.threads.Lately(t.Context(), w.Workspace, th, 2); err != nil || len(got) != 2 || got[1].Body[0] != '0'+69 {
+			t.Errorf("of two come %d, %v", len(got), err)
 		}
 	})
 }

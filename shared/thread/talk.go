@@ -15,15 +15,30 @@ func (s *Store) OpenIn(b *db.Batch, id, channel, address string) {
 	b.Exec(s.q.Open, id, channel, address, Queue, json.RawMessage("{}"))
 }
 
-// Lately reads the newest messages of a thread, at most limit, oldest first.
+// maxLately is how many bytes the bodies of a thread's newest messages have together at most.
+const maxLately = 4 << 20
+
+// Lately reads the newest messages of a thread, at most limit and 4 MiB of text, oldest first.
 func (s *Store) Lately(ctx context.Context, ws db.Workspace, thread string, limit int) ([]Spoken, error) {
 	var out []Spoken
-	err := s.db.Each(ctx, ws, collectSpoken(&out), s.q.Lately, thread, limit)
+	err := s.db.Each(ctx, ws, collectSpoken(&out), s.q.Lately, thread, limit, maxLately)
 	if err != nil {
 		return nil, fmt.Errorf("read the latest messages of thread %s: %w", thread, err)
 	}
 	slices.Reverse(out)
 	return out, nil
+}
+
+// Latest returns the newest of messages that [Store.Lately] would read, if a thread had those alone.
+func Latest(all []Spoken, limit int) []Spoken {
+	all = all[max(0, len(all)-limit):]
+	bytes := 0
+	for i, m := range slices.Backward(all) {
+		if bytes += len(m.Body); bytes > maxLately {
+			return all[i+1:]
+		}
+	}
+	return all
 }
 
 // LatelyIn locks the thread's row, and reads its newest messages as [Store.Lately] does.
@@ -32,7 +47,7 @@ func (s *Store) LatelyIn(ctx context.Context, tx execution.Tx, thread string, li
 	if _, err := s.head(ctx, tx, thread); err != nil {
 		return nil, fmt.Errorf("lock thread %s: %w", thread, err)
 	}
-	if err := tx.Each(ctx, collectSpoken(&out), s.q.Lately, thread, limit); err != nil {
+	if err := tx.Each(ctx, collectSpoken(&out), s.q.Lately, thread, limit, maxLately); err != nil {
 		return nil, fmt.Errorf("read the latest messages of thread %s: %w", thread, err)
 	}
 	slices.Reverse(out)

@@ -1,9 +1,14 @@
 -- name: Lately
+-- Lists the $3 newest messages, and of those the newest whose bodies have at most $4 bytes together.
 SELECT id, seq, role, body, execution_id, key, data, created_at
-  FROM messages
- WHERE workspace_id = $1 AND thread_id = $2
- ORDER BY seq DESC
- LIMIT $3;
+  FROM (SELECT m.*, sum(octet_length(body)) OVER (ORDER BY seq DESC ROWS UNBOUNDED PRECEDING) AS bytes
+          FROM (SELECT id, seq, role, body, execution_id, key, data, created_at
+                  FROM messages
+                 WHERE workspace_id = $1 AND thread_id = $2
+                 ORDER BY seq DESC
+                 LIMIT $3) m) l
+ WHERE bytes <= $4
+ ORDER BY seq DESC;
 
 -- name: Forget
 DELETE FROM messages WHERE workspace_id = $1 AND thread_id = $2 AND execution_id = $3;

@@ -82,7 +82,8 @@ func (s *turn) unspent(ctx context.Context) error {
 	return err
 }
 
-// maxSeen is the number of the thread's newest messages that are compared with a caller's messages.
+// maxSeen is the number of the thread's newest messages, within the bytes that [thread.Store.Lately]
+// reads, that are compared with a caller's messages.
 const maxSeen = 1000
 
 // sayBefore stores those earlier messages of a turn that its thread lacks, as messages of an

@@ -90,7 +90,7 @@ func (s *turn) newsOf(ctx context.Context, all []execution.Execution) (news [][]
 		return nil, err
 	}
 	for i, a := range says {
-		news[i] = unseen(a.Before, spoken)
+		news[i] = unseen(a.Before, thread.Latest(spoken, maxSeen))
 		for _, said := range news[i] {
 			spoken = append(spoken, thread.Spoken{Role: said.Role, Body: said.Body})
 		}

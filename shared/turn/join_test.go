@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -306,6 +307,47 @@ func TestAMessageThatSteersBringsWhatWasSpokenBefore(t *testing.T) {
 		want := []string{"user: 1", "user: Wait.", "assistant: I wait.", "user: 2", "user: 3", "assistant: All."}
 		if got := v.spoken(t, r.Thread); !slices.Equal(got, want) {
 			t.Errorf("the thread has %q", got)
+		}
+		v.mustBeFree(t)
+	})
+}
+
+// TestAMessageThatSteersALongThread: what the thread has is read up to a number of bytes. The first
+// message pushes out of it what the second names.
+func TestAMessageThatSteersALongThread(t *testing.T) {
+	onVisits(t, func(t *testing.T, v visitor) {
+		h := newThinking()
+		v.think(llmtest.Write(t, h.thinks(), llmtest.Writes("All.")))
+		v.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			for i := range 65 { // 4 MiB with the first message
+				body := strings.Repeat("x", 64<<10)
+				switch i {
+				case 0:
+					body = "Long ago."
+				case 64:
+					body = body[len("Long ago.")+len("1"):]
+				}
+				if _, _, err := v.Threads.Append(ctx, tx, v.thread, thread.Spoken{Role: thread.Assistant, Body: body, First: true}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		first := v.visit(t.Context(), turn.Turn{Message: "1", Thread: v.thread})
+		<-h.asked
+		second := v.visit(t.Context(), turn.Turn{Message: "2", Thread: v.thread, Multitask: turn.Steer})
+		<-second.begun
+		third := v.visit(t.Context(), turn.Turn{Message: "3", Thread: v.thread, Multitask: turn.Steer, Before: before("assistant: Long ago.")})
+		<-third.begun
+		close(h.answer)
+		for _, s := range []*saying{first, second, third} {
+			if r := s.end(t); r.Answer != "All." {
+				t.Errorf("it got %+v", r)
+			}
+		}
+		got := v.spoken(t, v.thread)
+		if got = got[len(got)-5:]; !slices.Equal(got, []string{"user: 1", "user: 2", "assistant: Long ago.", "user: 3", "assistant: All."}) {
+			t.Errorf("the thread has %.20q", got)
 		}
 		v.mustBeFree(t)
 	})
