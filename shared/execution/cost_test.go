@@ -17,6 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 )
 
 // TestAConversationIsSummedUpAlongItsIndex on either engine: the sum reads no other conversation.
@@ -29,7 +30,7 @@ func TestAConversationIsSummedUpAlongItsIndex(t *testing.T) {
 	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
 		t.Run(engine, func(t *testing.T) {
 			w := newWorld(t, dbtest.New(t, engine))
-			args := []any{string(w.Workspace), "thread", "00000000-0000-7000-8000-000000000000"}
+			args := []any{string(w.Workspace), "thread", "00000000-0000-7000-8000-000000000000", -execution.Spell.Milliseconds()}
 			plan := ""
 			if engine == dbtest.OnSQLite {
 				write, read, err := sqlite.OpenPools(sqlite.Config{Path: w.URL})

@@ -114,11 +114,15 @@ func (s *Store) Joinable(b *db.Batch, l Line, multitask, id string) *[]Execution
 	return found
 }
 
-// SpentIn adds to a batch the sum of the tokens that the turns of a thread have used so far, whatever
+// Spell is the time whose turns count for what a thread has used.
+const Spell = 24 * time.Hour
+
+// SpentIn adds to a batch the sum of the tokens that the turns of a thread, which began within
+// [Spell] before now, have used so far, whatever
 // became of them, except those of one execution; empty: of none.
 func (s *Store) SpentIn(b *db.Batch, thread, except string) *int64 {
 	n := new(int64)
-	b.One([]any{n}, s.q.SpentIn, thread, cmp.Or(except, nobody))
+	b.One([]any{n}, s.q.SpentIn, thread, cmp.Or(except, nobody), -Spell.Milliseconds())
 	return n
 }
 

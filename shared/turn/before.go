@@ -65,7 +65,8 @@ func (s *turn) place(ctx context.Context, t Turn) error {
 	return nil
 }
 
-// unspent fails with [ErrSpent] when the thread has used as many tokens as it may.
+// unspent fails with [ErrSpent] when the thread has used as many tokens as it may in
+// [execution.Spell].
 func (s *turn) unspent(ctx context.Context) error {
 	if s.kind.ThreadTokens == nil {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -151,4 +152,23 @@ func TestTheTokensOfAnInterruptedCallCount(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTokensOfAnotherDayDoNotCount: a visitor who has used them up may go on a day later.
+func TestTokensOfAnotherDayDoNotCount(t *testing.T) {
+	onVisits(t, func(t *testing.T, v visitor) {
+		v.hasTokens(15)
+		m := llmtest.Write(t, llmtest.Writes("One."), llmtest.Writes("Two."))
+		v.think(m)
+		first := v.visit(t.Context(), turn.Turn{Message: "1", Address: "bob"}).end(t)
+		v.Skew.Advance(23 * time.Hour)
+		if s := v.visit(t.Context(), turn.Turn{Message: "2", Address: "bob"}); !errors.Is(s.failed(), turn.ErrSpent) {
+			t.Fatalf("on the same day it is %+v, %v", s.reply, s.err)
+		}
+		v.Skew.Advance(time.Hour)
+		second := v.visit(t.Context(), turn.Turn{Message: "2", Address: "bob"}).end(t)
+		if second.Answer != "Two." || second.Thread != first.Thread || m.Request(1).MaxTokens != 15 {
+			t.Errorf("a day later it is %+v, of at most %d tokens", second, m.Request(1).MaxTokens)
+		}
+	})
 }

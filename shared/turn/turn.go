@@ -60,8 +60,8 @@ type Kind struct {
 	Guarded bool
 	// AnswerTokens is the longest answer of the model; nil: 4,096 tokens.
 	AnswerTokens func(workspace.Settings) int
-	// ThreadTokens bounds what the turns of one thread use together; nil: nothing does. The call of a
-	// model by which it is reached is the last.
+	// ThreadTokens bounds what the turns of one thread use together that began within 24 hours; nil:
+	// nothing does. The call of a model by which it is reached is the last.
 	ThreadTokens func(workspace.Settings) int64
 }
 
@@ -116,7 +116,8 @@ var (
 	ErrMultitask = errors.New("the strategy is not available in this conversation")
 	// ErrNoPersona says that there is no such persona, or that it does not serve the surface.
 	ErrNoPersona = errors.New("no persona of that name serves this conversation")
-	// ErrSpent says that the tokens of the conversation are used up.
+	// ErrSpent says that the tokens of the conversation are used up. What a turn has used is free again
+	// 24 hours after the turn began.
 	ErrSpent = errors.New(reason.UsedUp)
 	// ErrNotYours says that the running turn belongs to another person.
 	ErrNotYours = errors.New("the running turn is another person's: only an admin may end it")
