@@ -160,14 +160,15 @@ func (r *Runner) Since(ctx context.Context, ws db.Workspace, id string, after in
 	return heard(entries), &reply, nil
 }
 
-// Tell returns the events of an execution after a follower's position. ended says that no more
-// events follow for now.
-func Tell(after Position, all []Heard, ended bool) (events []Event, next Position) {
+// Tell returns the events of an execution after a follower's position. ended is nil while more
+// events follow. An execution whose message another answers has no events: the position is one in
+// those of the other, which the follower hears next.
+func Tell(after Position, all []Heard, ended *Reply) (events []Event, next Position) {
 	t := teller{Position: after, emit: func(e Event) { events = append(events, e) }}
 	for _, h := range all {
 		t.entry(h)
 	}
-	if ended {
+	if ended != nil && ended.AnsweredBy == "" {
 		t.restart()
 	}
 	return events, t.Position
@@ -180,6 +181,6 @@ func (r *Runner) Events(ctx context.Context, ws db.Workspace, id string, after P
 	if err != nil {
 		return nil, after, nil, err
 	}
-	events, next = Tell(after, all, ended != nil)
+	events, next = Tell(after, all, ended)
 	return events, next, ended, nil
 }

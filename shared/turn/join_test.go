@@ -99,6 +99,10 @@ func TestAMessageSteersTheRunningTurn(t *testing.T) {
 		if e := v.execution(t, joins); e.Status != execution.Completed || e.PromptTokens != 0 {
 			t.Errorf("the second's execution is %+v", e)
 		}
+		behind := turn.Position{Seq: 1, Part: 2, Sum: 3} // of the events of the execution that answers
+		if events, next, reply, err := v.Events(t.Context(), v.Workspace, joins, behind); err != nil || len(events) > 0 || next != behind || reply.AnsweredBy != id {
+			t.Errorf("of the second's execution is told %+v, up to %s, %+v, %v", events, next, reply, err)
+		}
 		if entries := must(v.Runs.Journal(t.Context(), v.Workspace, id, 0))(t); entries[len(entries)-2].Trust != execution.Untrusted {
 			t.Errorf("the journal is %+v", entries)
 		}

@@ -170,6 +170,6 @@ func (x *Executions) Follow(ctx context.Context, ws db.Workspace, id string, aft
 		if err != nil {
 			return nil //nolint:nilerr // whoever comes back with the last id loses nothing
 		}
-		events, after = turn.Tell(after, all, ended != nil)
+		events, after = turn.Tell(after, all, ended)
 	}
 }
