@@ -124,7 +124,8 @@ func (h *Handler) count(ctx context.Context, v *visit) *problem.Problem {
 	return h.take(ctx, v.Workspace, Channel, func(s workspace.Settings) int { return s.ChatMessages })
 }
 
-// take takes a message from a bucket that a setting bounds, in messages a minute.
+// take takes a message from a bucket that a setting bounds, in messages a minute. It does so for
+// callers who have left too, because a turn goes on without them.
 func (h *Handler) take(ctx context.Context, ws db.Workspace, key string, of func(workspace.Settings) int) *problem.Problem {
 	none := false
 	rate := func(b *db.Batch) func() ratelimit.Limit {
@@ -139,7 +140,7 @@ func (h *Handler) take(ctx context.Context, ws db.Workspace, key string, of func
 			return perMinute(max(n, 1))
 		}
 	}
-	ok, wait := h.Limits.TakeFirst(ctx, ws, "chat:"+key, 1, perMinute(of(workspace.Defaults())), rate)
+	ok, wait := h.Limits.TakeFirst(context.WithoutCancel(ctx), ws, "chat:"+key, 1, perMinute(of(workspace.Defaults())), rate)
 	switch {
 	case none:
 		return problem.New(http.StatusTooManyRequests, "rate_limited", "this workspace takes no messages").Later(time.Minute)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -191,6 +192,33 @@ func TestLimitsOfMessages(t *testing.T) {
 		count(20, completions, hi, "X-Session-Id", "bob") // who is still told to wait is not asked about
 		if cost := e.DB.Stats().Statements - before; cost > 10 {
 			t.Errorf("20 messages that were refused cost %d statements", cost)
+		}
+	})
+}
+
+// TestWhoHasLeftIsLimitedToo: the turn goes on without its caller, so the limits hold without one.
+func TestWhoHasLeftIsLimitedToo(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		limited(time.Now)(w.Handler)
+		w.set(t, "chatVisitorMessages", 2)
+		w.think(t, slices.Repeat([]llmtest.Writing{llmtest.Writes("Hello.")}, 20)...)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		served, refused := 0, 0
+		for range 10 {
+			out := httptest.NewRecorder()
+			r := w.request(t, http.MethodPost, messages, site, `{"message":"Hi."}`, "X-Session-Id", "ann").WithContext(gone)
+			switch w.ServeHTTP(out, r); out.Code {
+			case http.StatusOK:
+				served++
+			case http.StatusTooManyRequests:
+				refused++
+			default:
+				t.Fatalf("%d %s", out.Code, out.Body)
+			}
+		}
+		if served > 4 || refused < 6 { // the first one before the limit is known, one may come back meanwhile
+			t.Errorf("%d were answered, %d refused", served, refused)
 		}
 	})
 }
