@@ -112,6 +112,15 @@ func (l *Cache) TakeFirst(ctx context.Context, ws db.Workspace, key string, n in
 	return true, 0
 }
 
+// Wait returns for how long a bucket is known to have no tokens; 0: it may have some. It takes none and
+// asks nobody.
+func (l *Cache) Wait(ws db.Workspace, key string) time.Duration {
+	k := l.lease(leaseKey{ws, key})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return max(0, k.refused.Sub(l.clock()))
+}
+
 // ask takes tokens from the store, and reads their limit in the same round trip.
 func (l *Cache) ask(ctx context.Context, ws db.Workspace, key string, n int, k *lease, rate Rate) (bool, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)

@@ -96,6 +96,9 @@ func TestLocalRefuses(t *testing.T) {
 			}
 		}
 		before := e.DB.Stats().Statements
+		if wait := l.Wait(e.Workspace, "a"); wait != 0 {
+			t.Errorf("before it is known that there are no tokens: after %s", wait)
+		}
 		for range 100 { // a flood costs one statement
 			if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, at(limit)); ok || wait <= 8*time.Second || wait > 10*time.Second {
 				t.Fatalf("%t, after %s", ok, wait)
@@ -104,11 +107,17 @@ func TestLocalRefuses(t *testing.T) {
 		if cost := e.DB.Stats().Statements - before; cost != 1 {
 			t.Errorf("%d statements", cost)
 		}
+		if wait := l.Wait(e.Workspace, "a"); wait <= 8*time.Second || wait > 10*time.Second {
+			t.Errorf("once it is known: after %s", wait)
+		}
 		if ok, _ := l.Take(t.Context(), e.Workspace, "b", 1, at(limit)); !ok {
 			t.Error("another key is refused")
 		}
 		c.advance(10 * time.Second)
 		if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, at(limit)); !ok {
+			t.Errorf("when it is time: after %s", wait)
+		}
+		if wait := l.Wait(e.Workspace, "a"); wait != 0 {
 			t.Errorf("when it is time: after %s", wait)
 		}
 	})

@@ -14,14 +14,13 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 )
 
 const (
 	maxBody  = 256 << 10
 	maxDepth = 32               // of nested lists and objects
 	bodyTime = 10 * time.Second // for a body to arrive
-	// maxTaken is the most bytes of bodies that this process holds at once, of all callers.
-	maxTaken = 32 << 20
 )
 
 var (
@@ -51,7 +50,7 @@ func (h *Handler) readBy(w http.ResponseWriter, r *http.Request, decode func(*js
 		return nil, problem.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "a body is application/json in UTF-8, not encoded")
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // where there is a connection
-	room := &room{from: http.MaxBytesReader(w, r.Body, maxBody), taken: h}
+	room := &room{body: http.MaxBytesReader(w, r.Body, maxBody), taken: &h.taken, from: ratelimit.NetworkOf(r.RemoteAddr)}
 	defer func() {
 		if p != nil {
 			room.free()
@@ -123,30 +122,4 @@ func isJSON(h http.Header) bool {
 	media, params, err := mime.ParseMediaType(h.Get("Content-Type"))
 	charset := params["charset"]
 	return err == nil && media == "application/json" && (charset == "" || strings.EqualFold(charset, "utf-8"))
-}
-
-// errNoRoom says that as many bytes of bodies are in memory as may be.
-var errNoRoom = errors.New("no room for the body")
-
-// room counts the bytes of a body as they arrive: who sends slowly takes little.
-type room struct {
-	from  io.Reader
-	taken *Handler
-	n     int64
-}
-
-// Read implements [io.Reader].
-func (m *room) Read(p []byte) (int, error) {
-	n, err := m.from.Read(p)
-	m.n += int64(n)
-	if m.taken.taken.Add(int64(n)) > maxTaken {
-		return 0, errNoRoom
-	}
-	return n, err
-}
-
-// free gives back what was counted, once.
-func (m *room) free() {
-	m.taken.taken.Add(-m.n)
-	m.n = 0
 }

@@ -21,7 +21,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -52,7 +51,7 @@ type Handler struct {
 	mux        *http.ServeMux
 	executions *telling.Executions
 	open       sse.Open
-	taken      atomic.Int64 // bytes of bodies in memory
+	taken      taken
 }
 
 const (

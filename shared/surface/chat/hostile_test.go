@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -162,5 +163,46 @@ func TestManyWhoSendSlowly(t *testing.T) {
 	}
 	if got := w.post(t, messages, `{"message":"Hi."}`); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// TestOneNetworkLeavesRoomForOthers: the bodies that one network sends take a part of the memory only.
+func TestOneNetworkLeavesRoomForOthers(t *testing.T) {
+	w := onOne(t)
+	w.Reason.Model = greeter{}
+	post := func(from string, body io.Reader) int {
+		r := w.request(t, http.MethodPost, messages, site, `{}`, "X-Session-Id", "ann")
+		r.RemoteAddr, r.Body, r.ContentLength = from, io.NopCloser(body), -1
+		out := httptest.NewRecorder()
+		w.ServeHTTP(out, r)
+		return out.Code
+	}
+	const one, two = "192.0.2.1:1000", "192.0.2.2:1000"
+	var open []*io.PipeWriter
+	var all sync.WaitGroup
+	half := bytes.Repeat([]byte(" "), 250<<10) // of a body whose other half does not come
+	for range 32 {
+		r, body := io.Pipe()
+		open = append(open, body)
+		all.Go(func() { post(one, r) })
+		if _, err := body.Write(half); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hi := func() io.Reader {
+		return io.MultiReader(bytes.NewReader(half), strings.NewReader(`{"message":"Hi."}`))
+	}
+	if got := post(one, hi()); got != http.StatusServiceUnavailable {
+		t.Errorf("the network that took its part gets %d", got)
+	}
+	if got := post(two, hi()); got != http.StatusOK {
+		t.Errorf("another network gets %d", got)
+	}
+	for _, body := range open {
+		_ = body.CloseWithError(io.ErrUnexpectedEOF)
+	}
+	all.Wait()
+	if got := post(one, hi()); got != http.StatusOK {
+		t.Errorf("once the bodies have ended, the network gets %d", got)
 	}
 }

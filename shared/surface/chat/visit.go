@@ -77,8 +77,11 @@ func (v *visit) caller() string {
 	case v.visitor != "":
 		return v.String() + " " + string(laneOf(v.visitor))
 	}
-	return v.String() + " " + ratelimit.NetworkOf(v.from).String()
+	return v.String() + " " + v.address()
 }
+
+// address is the network of the caller.
+func (v *visit) address() string { return "address:" + ratelimit.NetworkOf(v.from).String() }
 
 // enter finds the conversation of a request, and names a visitor who has no name. The visitors of a
 // site can reach only their own.
@@ -103,25 +106,53 @@ func (h *Handler) enter(ctx context.Context, v *visit, thread string) *problem.P
 	return nil
 }
 
-// count takes a message from what the visitor and the workspace may send in a minute.
+// behind is how many visitors of a site one address counts for: networks share one.
+const behind = 10
+
+// count takes a message from what the visitor and the workspace may send in a minute. The visitors of a
+// site choose their names, so their address is counted too: not for who is told to wait, because others
+// share the address.
 func (h *Handler) count(ctx context.Context, v *visit) *problem.Problem {
 	if h.Limits == nil || v.counted {
 		return nil
 	}
 	v.counted = true
-	key := string(laneOf(v.visitor))
-	if v.visitor == "" {
-		key = "address:" + ratelimit.NetworkOf(v.from).String()
-		if v.Kind != auth.Site {
-			key = "" // each message begins a conversation: the workspace's limit is theirs
+	bucket, address := "", "" // each message begins a conversation: the workspace's limit is theirs
+	switch {
+	case v.Kind == auth.Site:
+		bucket, address = v.caller(), v.address()
+	case v.visitor != "":
+		bucket = string(laneOf(v.visitor))
+	}
+	if address != "" {
+		if wait := h.Limits.Wait(v.Workspace, buckets+address); wait > 0 { // new names cost nothing then
+			return tooMany(wait)
 		}
 	}
-	if key != "" {
-		if p := h.take(ctx, v.Workspace, key, func(s workspace.Settings) int { return s.ChatVisitorMessages }); p != nil {
+	for _, b := range []struct {
+		key string
+		of  func(workspace.Settings) int
+	}{
+		{bucket, func(s workspace.Settings) int { return s.ChatVisitorMessages }},
+		{address, func(s workspace.Settings) int { return behind * s.ChatVisitorMessages }},
+		{Channel, func(s workspace.Settings) int { return s.ChatMessages }},
+	} {
+		if b.key == "" {
+			continue
+		}
+		if p := h.take(ctx, v.Workspace, b.key, b.of); p != nil {
 			return p
 		}
 	}
-	return h.take(ctx, v.Workspace, Channel, func(s workspace.Settings) int { return s.ChatMessages })
+	return nil
+}
+
+// buckets is how the keys of chat's buckets begin.
+const buckets = "chat:"
+
+// tooMany refuses a message for a time.
+func tooMany(wait time.Duration) *problem.Problem {
+	return problem.New(http.StatusTooManyRequests, "rate_limited", "too many messages: send it again later").Later(wait)
 }
 
 // take takes a message from a bucket that a setting bounds, in messages a minute. It does so for
@@ -140,12 +171,12 @@ func (h *Handler) take(ctx context.Context, ws db.Workspace, key string, of func
 			return perMinute(max(n, 1))
 		}
 	}
-	ok, wait := h.Limits.TakeFirst(context.WithoutCancel(ctx), ws, "chat:"+key, 1, perMinute(of(workspace.Defaults())), rate)
+	ok, wait := h.Limits.TakeFirst(context.WithoutCancel(ctx), ws, buckets+key, 1, perMinute(of(workspace.Defaults())), rate)
 	switch {
 	case none:
 		return problem.New(http.StatusTooManyRequests, "rate_limited", "this workspace takes no messages").Later(time.Minute)
 	case !ok:
-		return problem.New(http.StatusTooManyRequests, "rate_limited", "too many messages: send it again later").Later(wait)
+		return tooMany(wait)
 	}
 	return nil
 }

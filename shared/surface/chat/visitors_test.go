@@ -196,6 +196,36 @@ func TestLimitsOfMessages(t *testing.T) {
 	})
 }
 
+// TestAVisitorWithManyNames is bounded by the address, whichever names it takes.
+func TestAVisitorWithManyNames(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		limited(time.Now)(w.Handler)
+		w.set(t, "chatVisitorMessages", 1)
+		w.Reason.Model = greeter{}
+		send := func(token string) (served int) {
+			for range 30 {
+				got := w.call(t, http.MethodPost, messages, token, `{"message":"Hi."}`, "X-Session-Id", ids())
+				switch got.status {
+				case http.StatusOK:
+					served++
+				case http.StatusTooManyRequests:
+				default:
+					t.Fatalf("%d %s", got.status, got.body)
+				}
+			}
+			return served
+		}
+		begun := time.Now()
+		n := send(site)
+		if most := 13 + int(time.Since(begun).Minutes()*10); n < 10 || n > most { // the first ones before the limit is known
+			t.Errorf("%d messages of one address were answered", n)
+		}
+		if n := send(key); n != 30 {
+			t.Errorf("a program sent %d messages of as many visitors", n)
+		}
+	})
+}
+
 // TestWhoHasLeftIsLimitedToo: the turn goes on without its caller, so the limits hold without one.
 func TestWhoHasLeftIsLimitedToo(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
