@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
@@ -18,13 +19,30 @@ const (
 	replayedHeader = "Idempotency-Replayed"
 )
 
+// checkKey refuses an Idempotency-Key that can't be heeded: a page's visitors have to say who they are,
+// because the key of a site is everybody's.
+func checkKey(v *visit, m message, key string) *problem.Problem {
+	switch {
+	case len(key) > maxName:
+		return bad("header."+keyHeader, "is a text of at most 256 bytes")
+	case key != "" && v.Kind == auth.Site && v.visitor == "" && m.thread == "":
+		return bad("header."+keyHeader, "is a visitor's: name the visitor with "+sessionHeader)
+	}
+	return nil
+}
+
 // idOf returns the id of the execution of a message that has an Idempotency-Key; empty: it has none.
-// The key is the visitor's, so that a visitor's message has one execution however often it comes.
+// The key is the visitor's, or the caller's own where the request names no visitor, so that a message
+// has one execution however often it comes.
 func idOf(v *visit, key string) string {
-	if key == "" || len(key) > maxName {
+	if key == "" {
 		return ""
 	}
-	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(string(v.Workspace)+"\x00"+v.String()+"\x00"+v.visitor+"\x00"+key)).String()
+	visitor := v.visitor
+	if v.fresh {
+		visitor = ""
+	}
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(string(v.Workspace)+"\x00"+v.String()+"\x00"+visitor+"\x00"+key)).String()
 }
 
 // again answers a message that came before with the same Idempotency-Key, and reports whether it did:
@@ -40,9 +58,19 @@ func (h *Handler) again(w http.ResponseWriter, r *http.Request, v *visit, m mess
 		h.fail(w, r, err)
 		return true
 	}
-	if _, message, ok := h.AskedOf(e); !ok || message != redact.From(ctx).Values().Text(m.body) {
+	name, message, ok := h.AskedOf(e)
+	if !ok || message != redact.From(ctx).Values().Text(m.body) {
 		h.refuse(w, r, problem.New(http.StatusUnprocessableEntity, "other_message", "another message came with the same Idempotency-Key"))
 		return true
+	}
+	if v.fresh { // the visitor who got a name then
+		t, err := h.Threads.Get(ctx, v.Workspace, name)
+		if err != nil {
+			h.fail(w, r, err)
+			return true
+		}
+		v.visitor = t.Address
+		w.Header().Set(sessionHeader, v.visitor)
 	}
 	w.Header().Set(replayedHeader, "true")
 	if m.stream {

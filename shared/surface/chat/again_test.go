@@ -43,3 +43,52 @@ func TestAMessageWithAKeyIsAnsweredOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestAKeyOfANamelessVisitor is the program's own; a site's page has to name its visitor.
+func TestAKeyOfANamelessVisitor(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		m := w.think(t, llmtest.Writes("Hello."), llmtest.Writes("Hello again."))
+		send := func(path, token, body string, headers ...string) reply {
+			return w.call(t, http.MethodPost, path, token, body, append(headers, "Idempotency-Key", "k-1")...)
+		}
+		const hi = `{"message":"Hi."}`
+		first, second := send(messages, key, hi), send(messages, key, hi)
+		for _, name := range []string{"X-Execution-Id", "X-Thread-Id", "X-Session-Id"} {
+			if at := first.header.Get(name); at == "" || second.header.Get(name) != at {
+				t.Errorf("%s is %q, and again %q", name, at, second.header.Get(name))
+			}
+		}
+		if first.status != 200 || second.status != 200 || second.body != first.body || second.header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("again comes %d %s, not %s", second.status, second.body, first.body)
+		}
+		stream := send(messages, key, `{"message":"Hi.","stream":true}`)
+		if stream.header.Get("X-Session-Id") != first.header.Get("X-Session-Id") || !strings.Contains(stream.body, `"answer":"Hello."`) {
+			t.Errorf("again comes %v %s", stream.header, stream.body)
+		}
+		on := "/api/v1/chat/" + first.header.Get("X-Thread-Id") + "/messages"
+		if got := send(on, key, hi); !strings.Contains(got.body, "Hello again.") {
+			t.Errorf("the message of a conversation is taken for one that began another: %d %s", got.status, got.body)
+		}
+		for path, want := range map[string]int{messages: 422, completions: 400, responses: 400} {
+			body := `{"messages":[{"role":"user","content":"Hi."}]}`
+			switch path {
+			case messages:
+				body = hi
+			case responses:
+				body = `{"input":"Hi."}`
+			}
+			if got := send(path, site, body); got.status != want || !strings.Contains(got.body, "X-Session-Id") {
+				t.Errorf("%s of a site: %d %s", path, got.status, got.body)
+			}
+			for _, token := range []string{site, key} {
+				got := w.call(t, http.MethodPost, path, token, body, "X-Session-Id", "ann", "Idempotency-Key", strings.Repeat("k", 257))
+				if got.status != want || !strings.Contains(got.body, "256 bytes") {
+					t.Errorf("%s with a long key: %d %s", path, got.status, got.body)
+				}
+			}
+		}
+		if n := len(m.Requests()); n != 2 {
+			t.Errorf("the model was asked %d times", n)
+		}
+	})
+}

@@ -39,13 +39,18 @@ type voice interface {
 // talk has a turn with the agent and answers. The turn goes on when the caller leaves, and when the
 // process drains it goes on elsewhere: then the answer is in the history.
 func (h *Handler) talk(w http.ResponseWriter, r *http.Request, v *visit, m message, as voice) {
-	if p := h.admit(r.Context(), v, &m); p != nil {
+	key := r.Header.Get(keyHeader)
+	p := checkKey(v, m, key)
+	if p == nil {
+		p = h.admit(r.Context(), v, &m)
+	}
+	if p != nil {
 		h.refuse(w, r, p)
 		return
 	}
 	head := w.Header()
 	head.Set(sessionHeader, v.visitor)
-	id := idOf(v, r.Header.Get(keyHeader))
+	id := idOf(v, key)
 	if id != "" && h.again(w, r, v, m, id, as) {
 		return
 	}

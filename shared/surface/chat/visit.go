@@ -27,6 +27,7 @@ type visit struct {
 	auth.Principal
 	from    string // the address of the caller
 	visitor string // empty: none is named
+	fresh   bool   // the visitor got the name here
 	counted bool   // among the messages of the visitor
 }
 
@@ -87,7 +88,9 @@ func (v *visit) address() string { return "address:" + ratelimit.NetworkOf(v.fro
 // site can reach only their own.
 func (h *Handler) enter(ctx context.Context, v *visit, thread string) *problem.Problem {
 	if thread == "" {
-		v.visitor = cmp.Or(v.visitor, rand.Text())
+		if v.visitor == "" {
+			v.visitor, v.fresh = rand.Text(), true
+		}
 		return nil
 	}
 	if uuid.Validate(thread) != nil || len(thread) != 36 {
