@@ -48,6 +48,9 @@ func (s *turn) place(ctx context.Context, t Turn) error {
 	case found == nil:
 		s.fresh, s.Thread = true, s.IDs()
 	case len(*found) > 0 && (*found)[0].Channel == s.kind.Channel:
+		if !t.mayHave((*found)[0]) {
+			return ErrOpener
+		}
 		s.Thread = (*found)[0].ID
 	case t.Thread != "":
 		return ErrNoThread
@@ -56,13 +59,25 @@ func (s *turn) place(ctx context.Context, t Turn) error {
 		return err
 	}
 	if s.Thread == "" {
-		opened, err := s.Threads.Open(ctx, s.ws, thread.Thread{Channel: s.kind.Channel, Address: t.Address})
+		fresh := thread.Thread{Channel: s.kind.Channel, Address: t.Address}
+		if t.Opener != "" {
+			fresh.Metadata = map[string]string{OpenedBy: t.Opener}
+		}
+		opened, err := s.Threads.Open(ctx, s.ws, fresh)
 		if err != nil {
 			return err
+		}
+		if !t.mayHave(opened) { // another opened it meanwhile
+			return ErrOpener
 		}
 		s.Thread = opened.ID
 	}
 	return nil
+}
+
+// mayHave reports whether the turn may have a thread.
+func (t *Turn) mayHave(in thread.Thread) bool {
+	return t.Opener == "" || in.Metadata[OpenedBy] == t.Opener
 }
 
 // unspent fails with [ErrSpent] when the thread has used as many tokens as it may in

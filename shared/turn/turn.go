@@ -84,6 +84,9 @@ type Turn struct {
 	// Address is used if Thread is empty: the turn uses the thread of this address and opens it if
 	// necessary. If Address is empty too, the turn opens a new thread whose address is its id.
 	Address string
+	// Opener is kept as [OpenedBy] in a thread that the turn opens, and the turn has no other threads
+	// than those; empty: nothing is kept, and the turn may have any thread.
+	Opener string
 	// Persona replaces the kind's persona; empty: the kind's.
 	Persona string
 	// Before lists the earlier messages as the caller names them; nil: those of the thread. The
@@ -103,6 +106,9 @@ type Turn struct {
 	Tell  func(Event)
 }
 
+// OpenedBy is the name of the opener in a thread's metadata.
+const OpenedBy = "opened_by"
+
 // Said is a message of a conversation, as a caller names it.
 type Said struct {
 	Role thread.Role `json:"role"`
@@ -112,6 +118,8 @@ type Said struct {
 var (
 	// ErrNoThread says that there is no such conversation with the agent.
 	ErrNoThread = errors.New("there is no such thread")
+	// ErrOpener says that another opened the thread of the address.
+	ErrOpener = errors.New("another opened the thread of this address")
 	// ErrMultitask says that conversations of this kind do not support the strategy.
 	ErrMultitask = errors.New("the strategy is not available in this conversation")
 	// ErrNoPersona says that there is no such persona, or that it does not serve the surface.
@@ -189,8 +197,8 @@ type turn struct {
 // Talk has one turn with the agent: it takes the lane of the conversation, writes the
 // message down, works, and writes the answer down. What was written is not lost: a turn that
 // is cut off goes on when its row in the outbox is due. The context should not end because
-// whoever asked has left. Errors: [ErrNoThread], [ErrNoPersona], [ErrMultitask], [ErrSpent],
-// [ErrNotYours], [ErrLine], a [*lane.BusyError], a [*problem.InvalidError], and failures of the database.
+// whoever asked has left. Errors: [ErrNoThread], [ErrOpener], [ErrNoPersona], [ErrMultitask],
+// [ErrSpent], [ErrNotYours], [ErrLine], a [*lane.BusyError], a [*problem.InvalidError], and failures of the database.
 func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, error) {
 	kind, ok := r.kind(t.Surface)
 	if !ok {

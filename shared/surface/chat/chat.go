@@ -5,7 +5,8 @@
 // A visitor is whom X-Session-Id names, else the body's user, else a new one, whom the answer's
 // X-Session-Id names. A visitor has one conversation, the thread with the visitor's address. Whoever
 // knows the name of a visitor of a site can go on with the conversation: sites that use names which
-// can be guessed tell visitors of one another.
+// can be guessed tell visitors of one another. The key of a site reaches the conversations that it
+// opened, and no others; users, keys of programs and admins reach all.
 //
 // A visitor learns nothing of what goes on inside: no instructions, no arguments and results of calls,
 // no names of skills, no errors of ours.

@@ -49,6 +49,7 @@ var answers = []struct {
 	problem *problem.Problem
 }{
 	{turn.ErrNoThread, noThread},
+	{turn.ErrOpener, problem.New(http.StatusNotFound, "not_found", "this visitor belongs to another door: use another name")},
 	{db.ErrNoRows, noThread},
 	{persona.ErrNotFound, noModel},
 	{turn.ErrNoPersona, noModel},

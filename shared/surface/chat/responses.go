@@ -195,7 +195,7 @@ func (h *Handler) turnOf(r *http.Request, v *visit, id string) (e execution.Exec
 		t, err = h.Threads.Get(ctx, v.Workspace, name)
 	}
 	switch {
-	case errors.Is(err, db.ErrNoRows), err == nil && (!ok || t.Channel != Channel):
+	case errors.Is(err, db.ErrNoRows), err == nil && (!ok || !v.reaches(t)):
 		return e, t, noResponse
 	case err != nil:
 		return e, t, h.problem(ctx, err)

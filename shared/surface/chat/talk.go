@@ -120,7 +120,7 @@ func (h *Handler) turn(ctx context.Context, v *visit, m message) turn.Turn {
 		m.before[i].Body = clean.Text(m.before[i].Body)
 	}
 	return turn.Turn{
-		Surface: trace.Chat, Lane: laneOf(v.visitor), Persona: m.model, Thread: strings.ToLower(m.thread), Address: v.visitor,
+		Surface: trace.Chat, Lane: laneOf(v.visitor), Persona: m.model, Thread: strings.ToLower(m.thread), Address: v.visitor, Opener: v.opener(),
 		Message: clean.Text(m.body), Before: m.before, Multitask: m.multitask, AnswerTokens: m.tokens, By: v.by(),
 	}
 }

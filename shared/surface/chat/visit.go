@@ -18,6 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -69,6 +70,20 @@ func (v *visit) by() string {
 	return v.String()
 }
 
+// opener is the site whose visitors have only the conversations that it opened; empty: all of the
+// workspace's are the caller's.
+func (v *visit) opener() string {
+	if v.Kind == auth.Site {
+		return v.String()
+	}
+	return ""
+}
+
+// reaches reports whether the caller's conversations include one.
+func (v *visit) reaches(t thread.Thread) bool {
+	return t.Channel == Channel && (v.opener() == "" || t.Metadata[turn.OpenedBy] == v.opener())
+}
+
 // caller is who may have so many answers open, or ask so often: each visitor of a site, or the address
 // of those who have no name.
 func (v *visit) caller() string {
@@ -86,21 +101,21 @@ func (v *visit) address() string { return "address:" + ratelimit.NetworkOf(v.fro
 
 // enter finds the conversation of a request, and names a visitor who has no name. The visitors of a
 // site can reach only their own.
-func (h *Handler) enter(ctx context.Context, v *visit, thread string) *problem.Problem {
-	if thread == "" {
+func (h *Handler) enter(ctx context.Context, v *visit, id string) *problem.Problem {
+	if id == "" {
 		if v.visitor == "" {
 			v.visitor, v.fresh = rand.Text(), true
 		}
 		return nil
 	}
-	if uuid.Validate(thread) != nil || len(thread) != 36 {
+	if uuid.Validate(id) != nil || len(id) != 36 {
 		return noThread
 	}
 	ctx, cancel := within(ctx)
 	defer cancel()
-	found, err := h.Threads.Get(ctx, v.Workspace, strings.ToLower(thread))
+	found, err := h.Threads.Get(ctx, v.Workspace, strings.ToLower(id))
 	switch {
-	case errors.Is(err, db.ErrNoRows), err == nil && (found.Channel != Channel || v.Kind == auth.Site && found.Address != v.visitor):
+	case errors.Is(err, db.ErrNoRows), err == nil && (!v.reaches(found) || v.Kind == auth.Site && found.Address != v.visitor):
 		return noThread
 	case err != nil:
 		return h.problem(ctx, err)
