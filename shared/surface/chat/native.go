@@ -113,6 +113,9 @@ func (n *native) end(b *bytes.Buffer, r turn.Reply) {
 func (h *Handler) events(w http.ResponseWriter, r *http.Request, v *visit) {
 	id := strings.ToLower(r.PathValue("execution"))
 	p := v.identify(r, r.URL.Query().Get("user"))
+	if p == nil {
+		p = h.look(r.Context(), v)
+	}
 	if p == nil && (uuid.Validate(id) != nil || len(id) != 36) {
 		p = noThread
 	}
@@ -157,6 +160,9 @@ type spokenPage struct {
 func (h *Handler) history(w http.ResponseWriter, r *http.Request, v *visit) {
 	query := r.URL.Query()
 	p := v.identify(r, query.Get("user"))
+	if p == nil {
+		p = h.look(r.Context(), v)
+	}
 	after, limit := int64(0), 0
 	if p == nil {
 		after, limit, p = pageOf(query.Get("cursor"), query.Get("limit"))
@@ -176,7 +182,12 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request, v *visit) {
 		return
 	}
 	page := spokenPage{Items: make([]spokenItem, 0, len(all))}
-	for _, m := range all {
+	size := 0
+	for i, m := range all {
+		if size += len(m.Body); size > maxPageBytes && i > 0 {
+			all, more = all[:i], true
+			break
+		}
 		if m.Role == thread.User || m.Role == thread.Assistant {
 			page.Items = append(page.Items, spokenItem{m.ID, string(m.Role), m.Body, m.Execution, m.CreatedAt.UTC()})
 		}
@@ -188,7 +199,10 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request, v *visit) {
 	write(w, http.StatusOK, page)
 }
 
-const maxPage = 200
+const (
+	maxPage      = 200
+	maxPageBytes = 1 << 20 // of texts
+)
 
 // pageOf reads which page of a listing is asked for.
 func pageOf(cursor, limit string) (after int64, most int, p *problem.Problem) {

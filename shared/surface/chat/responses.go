@@ -206,6 +206,14 @@ func (h *Handler) turnOf(r *http.Request, v *visit, id string) (e execution.Exec
 // getResponse answers GET /v1/responses/{response}; with ?stream=true it streams, behind the event
 // that starting_after or Last-Event-ID names.
 func (h *Handler) getResponse(w http.ResponseWriter, r *http.Request, v *visit) {
+	p := v.identify(r, "")
+	if p == nil {
+		p = h.look(r.Context(), v)
+	}
+	if p != nil {
+		h.refuse(w, r, p)
+		return
+	}
 	e, t, p := h.responded(r, v, r.PathValue("response"))
 	if p != nil {
 		h.refuse(w, r, p)

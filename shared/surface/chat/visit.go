@@ -165,12 +165,36 @@ func (h *Handler) count(ctx context.Context, v *visit) *problem.Problem {
 	return nil
 }
 
+// reads is how many reads count as one message.
+const reads = 10
+
+// look takes a read from what the caller may read in a minute: the visitors of a site like their
+// messages, others as many as the workspace takes messages. Who reads may go on where the workspace takes none.
+func (h *Handler) look(ctx context.Context, v *visit) *problem.Problem {
+	if h.Limits == nil {
+		return nil
+	}
+	usual := workspace.Defaults()
+	visitor := func(s workspace.Settings) int {
+		return reads * cmp.Or(s.ChatVisitorMessages, usual.ChatVisitorMessages)
+	}
+	if v.Kind != auth.Site {
+		return h.take(ctx, v.Workspace, "read:"+v.caller(), func(s workspace.Settings) int { return reads * cmp.Or(s.ChatMessages, usual.ChatMessages) })
+	}
+	if v.visitor != "" {
+		if p := h.take(ctx, v.Workspace, "read:"+v.caller(), visitor); p != nil {
+			return p
+		}
+	}
+	return h.take(ctx, v.Workspace, "read:"+v.address(), func(s workspace.Settings) int { return behind * visitor(s) })
+}
+
 // buckets is how the keys of chat's buckets begin.
 const buckets = "chat:"
 
-// tooMany refuses a message for a time.
+// tooMany refuses a message, or a read, for a time.
 func tooMany(wait time.Duration) *problem.Problem {
-	return problem.New(http.StatusTooManyRequests, "rate_limited", "too many messages: send it again later").Later(wait)
+	return problem.New(http.StatusTooManyRequests, "rate_limited", "too many requests: send it again later").Later(wait)
 }
 
 // take takes a message from a bucket that a setting bounds, in messages a minute. It does so for

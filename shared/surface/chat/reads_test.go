@@ -1,0 +1,94 @@
+package chat_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
+)
+
+// TestReadsAreLimited: what a visitor reads is bounded too, beside what it sends.
+func TestReadsAreLimited(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		limited(time.Now)(w.Handler)
+		w.set(t, "chatVisitorMessages", 1)
+		w.set(t, "chatMessages", 2)
+		w.Reason.Model = greeter{}
+		first := w.post(t, messages, `{"message":"Hi."}`, "X-Session-Id", "ann")
+		in := "/api/v1/chat/" + first.header.Get("X-Thread-Id")
+		execution := first.header.Get("X-Execution-Id")
+		read := func(path, token, visitor string) (served int) {
+			for range 30 {
+				switch got := w.call(t, http.MethodGet, path, token, "", "X-Session-Id", visitor); got.status {
+				case http.StatusOK:
+					served++
+				case http.StatusTooManyRequests:
+					if got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "rate_limit") {
+						t.Fatalf("%v %s", got.header, got.body)
+					}
+				default:
+					t.Fatalf("%s: %d %s", path, got.status, got.body)
+				}
+			}
+			return served
+		}
+		within := func(n, burst int, since time.Time) bool { // the first ones before the limit is known
+			return n >= burst && n <= burst+3+int(time.Since(since).Minutes()*float64(burst))
+		}
+		begun := time.Now()
+		if n := read(in+"/messages", site, "ann"); !within(n, 10, begun) {
+			t.Errorf("a visitor read the history %d times", n)
+		}
+		if n := read(in+"/executions/"+execution+"/events", site, "ann"); n > 3 {
+			t.Errorf("then it read a stream %d times", n)
+		}
+		if n := read(responses+"/resp_"+execution, site, "ann"); n > 3 {
+			t.Errorf("then it read a response %d times", n)
+		}
+		begun = time.Now()
+		if n := read(responses+"/resp_"+execution, reader, ""); !within(n, 20, begun) {
+			t.Errorf("a program read a response %d times", n)
+		}
+	})
+}
+
+// TestAPageOfAHistoryIsBounded in bytes, and the next one goes on behind it.
+func TestAPageOfAHistoryIsBounded(t *testing.T) {
+	w := onOne(t)
+	long := strings.Repeat("a", 60_000)
+	var id string
+	for range 24 {
+		w.think(t, llmtest.Writes(long))
+		got := w.post(t, messages, `{"message":"Hi."}`, "X-Session-Id", "ann")
+		if id = got.header.Get("X-Thread-Id"); got.status != 200 {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+	}
+	seen, pages := map[string]bool{}, 0
+	for cursor := ""; ; pages++ {
+		var p struct {
+			Items      []struct{ ID string }
+			NextCursor *string
+		}
+		got := w.call(t, http.MethodGet, "/api/v1/chat/"+id+"/messages?limit=200&cursor="+url.QueryEscape(cursor), site, "", "X-Session-Id", "ann")
+		if got.into(t, &p); len(got.body) > 1<<20+64<<10 || len(p.Items) == 0 {
+			t.Fatalf("a page has %d items and %d bytes", len(p.Items), len(got.body))
+		}
+		for _, m := range p.Items {
+			if seen[m.ID] {
+				t.Errorf("%s is listed twice", m.ID)
+			}
+			seen[m.ID] = true
+		}
+		if p.NextCursor == nil {
+			break
+		}
+		cursor = *p.NextCursor
+	}
+	if len(seen) != 48 || pages != 1 {
+		t.Errorf("%d messages on %d pages", len(seen), pages+1)
+	}
+}
