@@ -168,7 +168,7 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 		out, err = Outcome{}, fmt.Errorf("run interrupted: %w", context.Cause(ctx))
 	}
 	r.pay(ctx, s)
-	if err != nil {
+	if err != nil && job.Tokens != 0 {
 		r.count(ctx, job, s)
 	}
 	out.Unlogged, out.Unspent = s.lines, s.lost
@@ -177,7 +177,8 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 }
 
 // count adds what calls without a recorded answer have used to the execution of a run that no Close
-// ends. It proves no hold: used is used, also by a run that was stopped.
+// ends. It proves no hold: a conversation's tokens are used, also by a run that was stopped. A run
+// without such a bound writes nothing once it has lost its hold.
 func (r *Runner) count(ctx context.Context, job Job, s *state) {
 	if s.lost == (llm.Usage{}) {
 		return
