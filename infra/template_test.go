@@ -397,14 +397,13 @@ func TestAFunctionHasItsOwnSecretsAlone(t *testing.T) {
 	}
 }
 
-// A flood affects neither the other functions nor the account's limits: what anybody may ask for has
-// executions of its own. Access logs are written only on request, because that default would fail in a
-// fresh account. Firewalls and keys are those
+// A flood affects neither the other functions nor the account's limits. Access logs are written
+// only on request, because that default would fail in a fresh account. Firewalls and keys are those
 // that the deployer names.
 func TestWhatComesInIsBounded(t *testing.T) {
 	x := load(t)
 	for name, want := range map[string]float64{
-		"OperateConcurrency": 0, "ThrottleRate": 1000, "ThrottleBurst": 2000, "ChatConcurrency": 50, "ChatThrottleRate": 100, "ChatThrottleBurst": 200,
+		"OperateConcurrency": 0, "ThrottleRate": 1000, "ThrottleBurst": 2000, "ChatConcurrency": 0, "ChatThrottleRate": 100, "ChatThrottleBurst": 200,
 	} {
 		if got := x.Parameters[name].Default; got != want {
 			t.Errorf("%s is %v by default", name, got)
