@@ -42,10 +42,11 @@ func TestReadsAreLimited(t *testing.T) {
 		if n := read(in+"/messages", site, "ann"); !within(n, 10, begun) {
 			t.Errorf("a visitor read the history %d times", n)
 		}
-		if n := read(in+"/executions/"+execution+"/events", site, "ann"); n > 3 {
+		back := func() int { return 3 + int(time.Since(begun).Minutes()*10) } // as many may come back meanwhile
+		if n := read(in+"/executions/"+execution+"/events", site, "ann"); n > back() {
 			t.Errorf("then it read a stream %d times", n)
 		}
-		if n := read(responses+"/resp_"+execution, site, "ann"); n > 3 {
+		if n := read(responses+"/resp_"+execution, site, "ann"); n > back() {
 			t.Errorf("then it read a response %d times", n)
 		}
 		begun = time.Now()
