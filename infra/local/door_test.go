@@ -26,15 +26,14 @@ const tries = 5 * time.Minute
 
 // deliver sends a webhook, again where it is told to, until the last answer counts.
 func (c *chaos) deliver(event, key string) (code int, r received) {
-	for until := time.Now().Add(tries); ; time.Sleep(50 * time.Millisecond) {
-		code, ok := c.hook(event, key, &r)
-		if !ok {
-			return 0, r
+	within(tries, func() bool {
+		var ok bool
+		if code, ok = c.hook(event, key, &r); !ok {
+			code = 0
 		}
-		if code != http.StatusTooManyRequests && code != http.StatusServiceUnavailable || time.Now().After(until) {
-			return code, r
-		}
-	}
+		return code != http.StatusTooManyRequests && code != http.StatusServiceUnavailable
+	})
+	return code, r
 }
 
 // TestWebhooksAtTheRunner proves R9, R10 and R11 at the built runner on SQLite.
@@ -76,10 +75,11 @@ func (c *chaos) duplicates(t *testing.T, all int) {
 		}
 		return n
 	}
-	for until := time.Now().Add(10 * time.Minute); effects() < unique && time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-	}
-	proof.Tell("%d effects of %d unique ids; %d received, %d duplicates, %d otherwise", effects(), unique, fresh.Load(), again.Load(), wrong.Load())
-	if twice := c.world.Doubled(); len(twice) > 0 || effects() != unique || fresh.Load() != int64(unique) || again.Load() != int64(all-unique) {
+	within(10*time.Minute, func() bool { return effects() >= unique })
+	proof.Tell("%d effects of %d unique ids; %d received, %d duplicates, %d otherwise",
+		effects(), unique, fresh.Load(), again.Load(), wrong.Load())
+	twice, duplicates := c.world.Doubled(), int64(all-unique)
+	if len(twice) > 0 || effects() != unique || fresh.Load() != int64(unique) || again.Load() != duplicates {
 		t.Errorf("doubled: %v\n%s", twice, c.runner)
 	}
 }
@@ -87,7 +87,8 @@ func (c *chaos) duplicates(t *testing.T, all int) {
 // cuts kills the runner between receipt and answer.
 func (c *chaos) cuts(t *testing.T, all int) {
 	t.Helper()
-	proof := promise.Of(t, "R10", fmt.Sprintf("%d SIGKILLs between receipt and answer, at the runner on SQLite", all), "2xx: a row; no row: never 2xx; sent again: stored once")
+	tried := fmt.Sprintf("%d SIGKILLs between receipt and answer, at the runner on SQLite", all)
+	proof := promise.Of(t, "R10", tried, "2xx: a row; no row: never 2xx; sent again: stored once")
 	answered, stored, neither := 0, 0, 0
 	for n := range all {
 		key := fmt.Sprintf("r10-%d", n)
@@ -128,7 +129,8 @@ func (c *chaos) cuts(t *testing.T, all int) {
 			t.Errorf("%s, for the third time: %d", key, code)
 		}
 	}
-	proof.Tell("%d answered and stored, %d stored and not answered, %d neither; each stored once when it was sent again", answered, stored, neither)
+	proof.Tell("%d answered and stored, %d stored and not answered, %d neither; each stored once when it was sent again",
+		answered, stored, neither)
 }
 
 // prompt sends webhooks while the model sleeps.
@@ -142,10 +144,8 @@ func (c *chaos) prompt(t *testing.T, all int) {
 	}
 	asleep := func(otherwise string) { // a silent model is asked anew now and then
 		t.Helper()
-		for until := time.Now().Add(time.Minute); c.world.Asleep() == 0; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(until) {
-				t.Fatalf("%s\n%s", otherwise, c.runner)
-			}
+		if !within(time.Minute, func() bool { return c.world.Asleep() > 0 }) {
+			t.Fatalf("%s\n%s", otherwise, c.runner)
 		}
 	}
 	asleep("the model is not asked")

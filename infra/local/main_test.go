@@ -203,9 +203,23 @@ func (r *running) String() string { return fmt.Sprintf("stdout:\n%s\nstderr:\n%s
 // eventually waits until a condition is true.
 func eventually(t testing.TB, so func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it is not so after a minute")
+	if !within(time.Minute, so) {
+		t.Fatal("it is not so after a minute")
+	}
+}
+
+// within polls a condition of another process until it is true. It returns false when the limit is
+// over first.
+func within(limit time.Duration, so func() bool) bool {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	over := time.After(limit)
+	for !so() {
+		select {
+		case <-look.C:
+		case <-over:
+			return so()
 		}
 	}
+	return true
 }

@@ -24,7 +24,7 @@ type Settings struct {
 	ThreadParkingHours  int   `json:"thread_parking_hours" default:"72" min:"1" max:"8784" doc:"hours that a thread waits for a person"`
 	ChatVisitorMessages int   `json:"chat_visitor_messages" default:"20" min:"0" max:"10000" doc:"messages of one visitor in a minute"`
 	ChatMessages        int   `json:"chat_messages" default:"300" min:"0" max:"1000000" doc:"messages of all visitors in a minute"`
-	ChatTokens          int64 `json:"chat_tokens" default:"50000" min:"0" max:"1000000000" doc:"tokens of one conversation"`
+	ChatTokens          int64 `json:"chat_tokens" default:"50000" min:"0" max:"1000000000" doc:"tokens of one conversation in 24 hours"`
 	ChatOutputTokens    int   `json:"chat_output_tokens" default:"1024" min:"1" max:"100000" doc:"tokens of one answer to a visitor"`
 	SessionQueue        int   `json:"session_queue" default:"20" min:"1" max:"1000" doc:"messages that may wait in one conversation"`
 	APIRate             int   `json:"api_rate" default:"100" min:"1" max:"100000" doc:"requests of one principal in a second"`

@@ -55,7 +55,7 @@ var answers = []struct {
 	{turn.ErrNoPersona, noModel},
 	{turn.ErrMultitask, bad("header."+strategyHeader, "is enqueue, reject, interrupt, rollback, collect or steer")},
 	{turn.ErrNotYours, problem.New(http.StatusConflict, "busy", "somebody else's message is answered in this conversation").Later(retryOutage)},
-	{turn.ErrSpent, problem.New(http.StatusTooManyRequests, "insufficient_quota", "the tokens of this conversation are used up: begin another one").Later(time.Hour)},
+	{turn.ErrSpent, problem.New(http.StatusTooManyRequests, "insufficient_quota", "the tokens of this conversation in 24 hours are used up: begin another one, or come back later").Later(time.Hour)},
 	{turn.ErrLine, problem.New(http.StatusTooManyRequests, "queue_full", "too many messages of this conversation wait for their answer").Later(retryFull)},
 	{db.ErrUnique, problem.New(http.StatusConflict, "busy", "a message with the same Idempotency-Key is answered").Later(time.Second)},
 	{thread.ErrFull, problem.New(http.StatusTooManyRequests, "queue_full", "too many messages of this conversation wait").Later(retryFull)},

@@ -169,7 +169,8 @@ func (h *Handler) count(ctx context.Context, v *visit) *problem.Problem {
 const reads = 10
 
 // look takes a read from what the caller may read in a minute: the visitors of a site like their
-// messages, others as many as the workspace takes messages. Who reads may go on where the workspace takes none.
+// messages, others as many as the workspace takes messages. Reading goes on where the workspace takes
+// none.
 func (h *Handler) look(ctx context.Context, v *visit) *problem.Problem {
 	if h.Limits == nil {
 		return nil
