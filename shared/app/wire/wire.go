@@ -1,5 +1,6 @@
 // Package wire builds the parts of a process: its stores, providers, kinds of skills, channels and
-// sender, and the surfaces without HTTP that use them. Package app/web builds the HTTP API.
+// sender, and the surfaces without HTTP that use them. Packages app/web, app/visit and app/hook build
+// the handlers of HTTP.
 package wire
 
 import (
@@ -64,7 +65,7 @@ type Surfaces struct {
 
 // New builds the surfaces of a process over a core. instance identifies the process in the names of
 // holders. channels are further channels for messages, beside those of every process. It is called
-// by the functions below, by those in app/web, and by the local runner.
+// by the functions below, by those in app/web and app/visit, and by the local runner.
 func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces, error) {
 	s := &Surfaces{Core: core, Parts: &parts.Parts{
 		DB:       core.DB,

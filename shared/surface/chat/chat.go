@@ -191,7 +191,7 @@ func (h *Handler) finish(a *answering, r *http.Request, begun time.Time) {
 	_, route, _ := strings.Cut(r.Pattern, " ")
 	h.Log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("route", route), slog.Int("status", a.status),
 		slog.Int64("duration_ms", h.Clock().Sub(begun).Milliseconds()))
-	if cut {
+	if cut || thrown == any(http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler) // so that the caller sees it was cut off
 	}
 }

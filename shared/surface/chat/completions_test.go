@@ -130,5 +130,15 @@ func TestASiteHasItsAgent(t *testing.T) {
 		if got := w.call(t, http.MethodGet, "/v1/models/visitor_chat", site, "", "Origin", siteOrigin); got.status != 404 {
 			t.Errorf("another agent: %d %s", got.status, got.body)
 		}
+		// A key that names no agent is for the built-in one.
+		shop := []string{"Origin", "https://shop.example"}
+		w.call(t, http.MethodGet, "/v1/models", other, "", shop...).into(t, &list)
+		if len(list.Data) != 1 || list.Data[0].ID != "visitor_chat" {
+			t.Errorf("the models of a key without an agent are %+v", list)
+		}
+		body := `{"model":"guide","messages":[{"role":"user","content":"Hi."}]}`
+		if got := w.call(t, http.MethodPost, completions, other, body, shop...); got.status != 404 {
+			t.Errorf("another agent: %d %s", got.status, got.body)
+		}
 	})
 }

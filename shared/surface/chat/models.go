@@ -33,6 +33,10 @@ const maxModels = 1000
 
 // listModels lists the agents that the caller may talk with: GET /v1/models.
 func (h *Handler) listModels(w http.ResponseWriter, r *http.Request, v *visit) {
+	if p := h.look(r.Context(), v); p != nil {
+		h.refuse(w, r, p)
+		return
+	}
 	list := modelList{Object: "list", Data: []model{}}
 	if own := v.persona(); own != "" {
 		found, err := h.find(r.Context(), v, own)
@@ -68,6 +72,10 @@ func (h *Handler) listModels(w http.ResponseWriter, r *http.Request, v *visit) {
 
 // getModel tells of one: GET /v1/models/{model}.
 func (h *Handler) getModel(w http.ResponseWriter, r *http.Request, v *visit) {
+	if p := h.look(r.Context(), v); p != nil {
+		h.refuse(w, r, p)
+		return
+	}
 	found, err := h.find(r.Context(), v, r.PathValue("model"))
 	if err != nil {
 		h.fail(w, r, err)

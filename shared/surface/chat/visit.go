@@ -32,8 +32,14 @@ type visit struct {
 	counted bool   // among the messages of the visitor
 }
 
-// persona is the only agent that the caller may talk with; empty: there are others.
-func (v *visit) persona() string { return v.Persona }
+// persona is the only agent that the caller may talk with; empty: there are others. A site key that
+// names none is for the built-in one.
+func (v *visit) persona() string {
+	if v.Kind == auth.Site {
+		return cmp.Or(v.Persona, persona.VisitorChat)
+	}
+	return ""
+}
 
 // model is the name of the agent that is asked for; empty: the only one, or the built-in one.
 func (v *visit) model(name string) string { return cmp.Or(name, v.persona(), persona.VisitorChat) }
