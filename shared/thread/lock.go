@@ -51,11 +51,17 @@ func (e *HeldError) RetryAfter() time.Duration {
 // has ended, and [db.ErrNoRows] when the thread or the execution does not exist.
 func (s *Store) Lock(ctx context.Context, ws db.Workspace, thread, execution string) (Outcome, error) {
 	var b db.Batch
-	t := s.take(&b, thread, execution)
+	outcome := s.LockIn(&b, thread, execution)
 	if err := s.db.Do(ctx, ws, &b); err != nil {
 		return "", fmt.Errorf("lock thread: %w", err)
 	}
-	return t.outcome(ctx, s.log)
+	return outcome(ctx)
+}
+
+// LockIn is Lock in a batch. The outcome is known, and is logged, once the batch was committed.
+func (s *Store) LockIn(b *db.Batch, thread, execution string) (outcome func(context.Context) (Outcome, error)) {
+	t := s.take(b, thread, execution)
+	return func(ctx context.Context) (Outcome, error) { return t.outcome(ctx, s.log) }
 }
 
 // taking is an execution's try to acquire a thread, with the outcome.
@@ -80,12 +86,10 @@ func (s *Store) take(b *db.Batch, thread, execution string) *taking {
 
 // scan reads the lock's columns of a row.
 func (l *Lock) scan(scan db.Scan) error {
-	var holder, parkedBy, author *string
 	var stack json.RawMessage
-	if err := scan(&holder, &stack, &parkedBy, &author); err != nil {
+	if err := scan(db.Optional(&l.Holder), &stack, db.Optional(&l.ParkedBy), db.Optional(&l.Author)); err != nil {
 		return err
 	}
-	l.Holder, l.ParkedBy, l.Author = text(holder), text(parkedBy), text(author)
 	return json.Unmarshal(stack, &l.Stack)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
@@ -18,7 +19,7 @@ func (s *turn) lockThread(ctx context.Context) (bool, error) {
 	defer cancel()
 	for {
 		ended := s.ends.next(s.ws)
-		_, err := s.Threads.Lock(ctx, s.ws, s.Thread, s.exec.ID)
+		err := s.holdThread(ctx)
 		_, held := errors.AsType[*thread.HeldError](err)
 		switch {
 		case ctx.Err() != nil:
@@ -33,12 +34,26 @@ func (s *turn) lockThread(ctx context.Context) (bool, error) {
 	}
 }
 
+// holdThread locks the thread, or refreshes its lock. It proves the turn's lanes in the same
+// transaction: one that has lost them locks no thread.
+func (s *turn) holdThread(ctx context.Context) error {
+	var outcome func(context.Context) (thread.Outcome, error)
+	err := s.Lanes.InHold(ctx, lane.Holds{s.hold, s.lane}, func(_ context.Context, tx lane.Tx) error {
+		outcome = s.Threads.LockIn(tx.Later(), s.Thread, s.exec.ID)
+		return nil
+	})
+	if err == nil {
+		_, err = outcome(ctx)
+	}
+	return err
+}
+
 // refreshEvery is how often a turn refreshes the lock of its thread: often enough that none is taken
 // for idle, with time for tries that fail.
 const refreshEvery = thread.Idle / 4
 
-// keepThread refreshes the lock of the thread while the turn works, and cancels the turn when
-// another execution has the thread: it goes on once that lets go.
+// keepThread refreshes the lock of the thread while the turn works. It cancels the turn when another
+// execution has the thread, after which the turn goes on, or when the turn has lost its lanes.
 func (s *turn) keepThread(ctx context.Context, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(refreshEvery)
 	defer tick.Stop()
@@ -48,8 +63,8 @@ func (s *turn) keepThread(ctx context.Context, cancel context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		}
-		_, err := s.Threads.Lock(ctx, s.ws, s.Thread, s.exec.ID)
-		if _, held := errors.AsType[*thread.HeldError](err); held {
+		err := s.holdThread(ctx)
+		if _, held := errors.AsType[*thread.HeldError](err); held || errors.Is(err, lane.ErrLost) {
 			cancel(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -90,6 +91,28 @@ func TestATurnHoldsItsThread(t *testing.T) {
 		}()
 		if v.drain(t); v.execution(t, second.Execution).Status != execution.Completed || holder() != "" {
 			t.Errorf("then %q has the thread", holder())
+		}
+	})
+}
+
+// TestATurnWithoutItsLanesLocksNoThread: it has lost them while it waited for the thread.
+func TestATurnWithoutItsLanesLocksNoThread(t *testing.T) {
+	onVisits(t, func(t *testing.T, v visitor) {
+		v.locks()
+		v.think(llmtest.Write(t))
+		other := v.speaker(t)
+		first := v.says(t.Context(), "1", turn.Enqueue)
+		id := <-first.begun
+		v.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := v.Lanes.ForceRelease(ctx, tx, lane.Execution(id))
+			return err
+		})
+		v.ends(t, other)
+		if r := first.end(t); r.Status != execution.Parked {
+			t.Errorf("it is %+v", r)
+		}
+		if th := must(v.Threads.Get(t.Context(), v.Workspace, v.thread))(t); th.Lock.Holder != "" {
+			t.Errorf("%q has the thread", th.Lock.Holder)
 		}
 	})
 }
