@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -507,7 +508,7 @@ func TestBombsAndFloodsAtTheDoor(t *testing.T) {
 	if good := s.deliver(t.Context(), request(0, "good", "none", "{}")); good.code != http.StatusAccepted {
 		t.Errorf("a good one behind the flood: %+v", good)
 	}
-	if peak >= 128<<10 {
+	if peak >= 128<<10 || peak == 0 && runtime.GOOS == "linux" {
 		t.Errorf("the process took %d KiB", peak)
 	}
 	proof.Tell("answered %v; the process took %d MiB at most", codes, peak>>10)

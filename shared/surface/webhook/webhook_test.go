@@ -439,6 +439,7 @@ func TestASlowBodyHoldsUpNobodyButItself(t *testing.T) {
 	answer, done := httptest.NewRecorder(), make(chan struct{})
 	go func() {
 		defer close(done)
+		defer slow.CloseWithError(io.ErrClosedPipe) // an answer that reads no body ends the sender too
 		w.ServeHTTP(answer, r)
 	}()
 	if _, err := feed.Write([]byte(`{"a":`)); err != nil {
