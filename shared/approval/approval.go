@@ -83,23 +83,10 @@ func Key(id string) string { return "approval:" + id }
 func Lane(id string) lane.Name { return lane.Name("approval:" + id) }
 
 func collect(into *[]Approval) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var a Approval
-		var skillID, why, subject, reason, message, by *string
-		if err := scan(&a.ID, &a.Skill, &skillID, &a.Arguments, &a.Digest, &why, &a.Execution, &a.Call, &subject, &a.Agent, &a.Surface, &a.Trace,
-			&a.Status, &reason, &a.Edited, &a.Result, &message, &a.RequestedAt, &a.ExpiresAt, &a.DecidedAt, &by, &a.StartedAt, &a.ExecutedAt, &a.Untrusted); err != nil {
-			return err
-		}
-		a.SkillID, a.Why, a.Subject, a.Reason = value(skillID), value(why), lane.Name(value(subject)), value(reason)
-		a.Error, a.DecidedBy = value(message), value(by)
-		*into = append(*into, a)
-		return nil
-	}
-}
-
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
+	return db.Append(into, func(scan db.Scan, a *Approval) error {
+		return scan(&a.ID, &a.Skill, db.Optional(&a.SkillID), &a.Arguments, &a.Digest, db.Optional(&a.Why), &a.Execution, &a.Call,
+			db.Optional(&a.Subject), &a.Agent, &a.Surface, &a.Trace, &a.Status, db.Optional(&a.Reason), &a.Edited, &a.Result,
+			db.Optional(&a.Error), &a.RequestedAt, &a.ExpiresAt, &a.DecidedAt, db.Optional(&a.DecidedBy), &a.StartedAt, &a.ExecutedAt,
+			&a.Untrusted)
+	})
 }

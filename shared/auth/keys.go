@@ -208,25 +208,14 @@ func (s *Store) RevokeKey(ctx context.Context, tx *db.Tx, id string) (APIKey, er
 }
 
 func collectKeys(into *[]APIKey) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var k APIKey
-		var role *Role
-		var persona *string
+	return db.Append(into, func(scan db.Scan, k *APIKey) error {
 		var scopes, origins json.RawMessage
-		if err := scan(&k.ID, &k.Name, &k.Kind, &k.Prefix, &role, &scopes, &origins, &persona,
+		if err := scan(&k.ID, &k.Name, &k.Kind, &k.Prefix, db.Optional(&k.Role), &scopes, &origins, db.Optional(&k.Persona),
 			&k.CreatedBy, &k.CreatedAt, &k.ExpiresAt, &k.LastUsedAt, &k.RevokedAt); err != nil {
 			return err
 		}
-		if role != nil {
-			k.Role = *role
-		}
-		if persona != nil {
-			k.Persona = *persona
-		}
-		err := readLists(scopes, &k.Scopes, origins, &k.Origins)
-		*into = append(*into, k)
-		return err
-	}
+		return readLists(scopes, &k.Scopes, origins, &k.Origins)
+	})
 }
 
 func readLists(scopes json.RawMessage, intoScopes *[]Scope, origins json.RawMessage, intoOrigins *[]string) error {

@@ -188,10 +188,7 @@ func only(found []Person, err error) (Person, error) {
 }
 
 func collectPeople(into *[]Person) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var p Person
-		err := scan(&p.ID, &p.Email, &p.Name, &p.DisabledAt, &p.Role, &p.Version, &p.CreatedBy, &p.CreatedAt)
-		*into = append(*into, p)
-		return err
-	}
+	return db.Append(into, func(scan db.Scan, p *Person) error {
+		return scan(&p.ID, &p.Email, &p.Name, &p.DisabledAt, &p.Role, &p.Version, &p.CreatedBy, &p.CreatedAt)
+	})
 }

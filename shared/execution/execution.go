@@ -300,24 +300,9 @@ func (s *Store) Doing(ctx context.Context, ws db.Workspace, id string) (string, 
 }
 
 func collect(into *[]Execution) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var e Execution
-		var parent, subject, slot, message, persona *string
-		if err := scan(&e.ID, &e.Agent, &e.Surface, &e.Trace, &parent, &subject, &slot, &e.Status, &e.Attempt, &e.Cuts, &e.Parks,
-			&e.Input, &e.Result, &message,
-			&e.PromptTokens, &e.CompletionTokens, &e.CostUSD, &persona, &e.PersonaVersion, &e.CreatedAt, &e.UpdatedAt, &e.EndedAt); err != nil {
-			return err
-		}
-		e.Parent, e.Subject, e.Slot, e.Error = text(parent), lane.Name(text(subject)), text(slot), text(message)
-		e.Persona = text(persona)
-		*into = append(*into, e)
-		return nil
-	}
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
+	return db.Append(into, func(scan db.Scan, e *Execution) error {
+		return scan(&e.ID, &e.Agent, &e.Surface, &e.Trace, db.Optional(&e.Parent), db.Optional(&e.Subject), db.Optional(&e.Slot), &e.Status,
+			&e.Attempt, &e.Cuts, &e.Parks, &e.Input, &e.Result, db.Optional(&e.Error), &e.PromptTokens, &e.CompletionTokens, &e.CostUSD,
+			db.Optional(&e.Persona), &e.PersonaVersion, &e.CreatedAt, &e.UpdatedAt, &e.EndedAt)
+	})
 }

@@ -156,9 +156,7 @@ func into(out *[]Entry) func(db.Scan) error {
 }
 
 func scanned(scan db.Scan) (e Entry, err error) {
-	var call *string
-	err = scan(&e.Seq, &e.Step, &e.Kind, &e.Status, &call, &e.Format, &e.Trust, &e.Body, &e.CreatedAt)
-	e.Call = text(call)
+	err = scan(&e.Seq, &e.Step, &e.Kind, &e.Status, db.Optional(&e.Call), &e.Format, &e.Trust, &e.Body, &e.CreatedAt)
 	return e, err
 }
 

@@ -280,21 +280,18 @@ func (s *Store) Park(ctx context.Context, ws db.Workspace, id, why string) error
 }
 
 func collect(into *[]Delivery) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var d Delivery
+	return db.Append(into, func(scan db.Scan, d *Delivery) error {
 		var headers string
-		var action, message, execution, asked *string
-		if err := scan(&d.ID, &d.SourceID, &d.Source, &d.DeliveryID, &d.Event, &headers, &d.Body, &d.Digest, &d.Status, &d.Attempts, &d.NextAt,
-			&action, &message, &d.Duplicates, &d.Conflicts, &d.Replays, &asked, &d.Effect, &d.Trace, &execution, &d.ReceivedAt, &d.UpdatedAt, &d.EndedAt, &d.now); err != nil {
+		if err := scan(&d.ID, &d.SourceID, &d.Source, &d.DeliveryID, &d.Event, &headers, &d.Body, &d.Digest, &d.Status, &d.Attempts,
+			&d.NextAt, db.Optional(&d.Action), db.Optional(&d.Error), &d.Duplicates, &d.Conflicts, &d.Replays, db.Optional(&d.Asked),
+			&d.Effect, &d.Trace, db.Optional(&d.Execution), &d.ReceivedAt, &d.UpdatedAt, &d.EndedAt, &d.now); err != nil {
 			return err
 		}
-		d.Action, d.Error, d.Execution, d.Asked = value(action), value(message), value(execution), value(asked)
 		if err := json.Unmarshal([]byte(headers), &d.Headers); err != nil {
 			return fmt.Errorf("delivery %s: %w", d.ID, err)
 		}
-		*into = append(*into, d)
 		return nil
-	}
+	})
 }
 
 // Turns adds to a batch a count of the webhooks' turns that have not ended. It counts to most.

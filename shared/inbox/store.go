@@ -72,19 +72,16 @@ type Found struct {
 // there is none.
 func (s *Store) Find(ctx context.Context, slug, name string) (Found, error) {
 	var found []Found
-	err := s.db.Each(ctx, "", func(scan db.Scan) error {
-		var f Found
+	err := s.db.Each(ctx, "", db.Append(&found, func(scan db.Scan, f *Found) error {
 		var sealed, old []byte
-		var header, encoding, prefix, idPath *string
-		err := scan(&f.Workspace, &f.ID, &f.Kind, &sealed, &old, &header, &encoding, &prefix, &idPath, &f.Enabled, &f.Now)
-		f.Name, f.Header, f.Prefix, f.IDPath = name, value(header), value(prefix), value(idPath)
-		f.Encoding, f.sealed = Encoding(value(encoding)), [][]byte{sealed}
+		err := scan(&f.Workspace, &f.ID, &f.Kind, &sealed, &old, db.Optional(&f.Header), db.Optional(&f.Encoding), db.Optional(&f.Prefix),
+			db.Optional(&f.IDPath), &f.Enabled, &f.Now)
+		f.Name, f.sealed = name, [][]byte{sealed}
 		if old != nil {
 			f.sealed = append(f.sealed, old)
 		}
-		found = append(found, f)
 		return err
-	}, s.q.FindSource, slug, name)
+	}), s.q.FindSource, slug, name)
 	if err != nil {
 		return Found{}, fmt.Errorf("find a webhook source: %w", err)
 	}
@@ -324,15 +321,13 @@ func encodeRules(rules []Rule) (string, error) {
 }
 
 func collectSources(into *[]Source) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var n Source
-		var header, encoding, prefix, idPath, hook, caught *string
+	return db.Append(into, func(scan db.Scan, n *Source) error {
+		var hook, caught *string
 		var rules string
-		if err := scan(&n.ID, &n.Name, &n.Kind, &header, &encoding, &prefix, &idPath, &rules, &n.Enabled, &n.OldUntil,
-			&hook, &caught, &n.Rejected, &n.RejectedAt, &n.Version, &n.CreatedBy, &n.CreatedAt, &n.UpdatedAt); err != nil {
+		if err := scan(&n.ID, &n.Name, &n.Kind, db.Optional(&n.Header), db.Optional(&n.Encoding), db.Optional(&n.Prefix),
+			db.Optional(&n.IDPath), &rules, &n.Enabled, &n.OldUntil, &hook, &caught, &n.Rejected, &n.RejectedAt, &n.Version, &n.CreatedBy, &n.CreatedAt, &n.UpdatedAt); err != nil {
 			return err
 		}
-		n.Header, n.Encoding, n.Prefix, n.IDPath = value(header), Encoding(value(encoding)), value(prefix), value(idPath)
 		if err := json.Unmarshal([]byte(rules), &n.Rules); err != nil {
 			return fmt.Errorf("read the rules of webhook source %s: %w", n.Name, err)
 		}
@@ -346,14 +341,6 @@ func collectSources(into *[]Source) func(db.Scan) error {
 				return fmt.Errorf("read how far webhook source %s has caught up: %w", n.Name, err)
 			}
 		}
-		*into = append(*into, n)
 		return nil
-	}
-}
-
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
+	})
 }

@@ -27,9 +27,6 @@ const (
 	Critical Level = "CRITICAL"
 )
 
-// Levels lists all of them.
-func Levels() []Level { return []Level{Debug, Info, Warn, Error, Critical} }
-
 // Event is what a row of the log is about.
 type Event string
 
@@ -47,11 +44,6 @@ const (
 	BudgetEvent     Event = "budget"
 	ErrorEvent      Event = "error"
 )
-
-// Events lists all of them.
-func Events() []Event {
-	return []Event{Created, Transition, TaskAssigned, ProgressUpdate, CheckpointSaved, Recovery, Timeout, Conflict, DependencyCycle, BudgetEvent, ErrorEvent}
-}
 
 // Entry is one row of a task's log. Rows never change.
 type Entry struct {
@@ -124,27 +116,14 @@ func (s *Store) Logs(ctx context.Context, ws db.Workspace, id string, f LogFilte
 	var task []Task
 	var found []Entry
 	b.Each(collect(&task), s.q.Get, id, false)
-	b.Each(func(scan db.Scan) error {
-		var e Entry
-		var details, from, to, agent, session, stack, traced *string
-		var attempt *int
-		if err := scan(&e.ID, &e.Level, &e.Event, &e.Message, &details, &from, &to, &attempt, &agent, &session, &stack, &e.Actor, &traced, &e.CreatedAt); err != nil {
-			return err
-		}
+	b.Each(db.Append(&found, func(scan db.Scan, e *Entry) error {
+		var details string
+		err := scan(&e.ID, &e.Level, &e.Event, &e.Message, db.Optional(&details), db.Optional(&e.From), db.Optional(&e.To),
+			db.Optional(&e.Attempt), db.Optional(&e.Agent), db.Optional(&e.Session), db.Optional(&e.StackTrace), &e.Actor,
+			db.Optional(&e.Trace), &e.CreatedAt)
 		e.Details = raw(details)
-		for to, from := range map[*string]*string{
-			(*string)(&e.From): from, (*string)(&e.To): to, &e.Agent: agent, &e.Session: session, &e.StackTrace: stack, (*string)(&e.Trace): traced,
-		} {
-			if from != nil {
-				*to = *from
-			}
-		}
-		if attempt != nil {
-			e.Attempt = *attempt
-		}
-		found = append(found, e)
-		return nil
-	}, s.q.Logs, id, db.Null(f.Level), db.Null(f.Event), f.Before.At, f.Before.ID, f.Limit)
+		return err
+	}), s.q.Logs, id, db.Null(f.Level), db.Null(f.Event), f.Before.At, f.Before.ID, f.Limit)
 	if err := s.db.Read(ctx, ws, &b); err != nil {
 		return nil, fmt.Errorf("read the log of a task: %w", err)
 	}

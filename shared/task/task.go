@@ -37,11 +37,6 @@ const (
 	Archived  Status = "ARCHIVED"
 )
 
-// Statuses lists all of them.
-func Statuses() []Status {
-	return []Status{Pending, Assigned, Running, Paused, Completed, Failed, Aborted, Archived}
-}
-
 // transitions has the legal transitions. A cancelled task may only be archived.
 var transitions = map[Status][]Status{
 	Pending:   {Assigned, Paused, Aborted, Failed},
@@ -226,45 +221,33 @@ func first(found []Task, err error) (Task, error) {
 }
 
 func collect(into *[]Task) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var t Task
-		var kind, reason, agent, session, step, lastError, summary, project, milestone, thread, dependsOn, blocks *string
-		var input, output, checkpoint *string
-		var tags, metadata string
-		var minutes *int
-		if err := scan(&t.ID, &t.Title, &t.Description, &kind, &t.Status, &reason, &t.Cancelled, &t.Priority, &agent, &session, &t.Attempt,
-			&t.Progress, &step, &minutes, &t.EstimatedAt, &t.Retries, &t.MaxRetries, &t.BackoffSeconds, &t.NextAttemptAt, &lastError, &summary,
-			&metadata, &t.CheckpointVersion, &tags, &project, &milestone, &thread, &t.Untrusted, &t.Version, &t.CreatedBy,
-			&t.CreatedAt, &t.UpdatedAt, &t.AssignedAt, &t.StartedAt, &t.CompletedAt, &t.FailedAt, &t.due,
-			&dependsOn, &blocks, &input, &output, &checkpoint); err != nil {
+	return db.Append(into, func(scan db.Scan, t *Task) error {
+		var dependsOn, blocks *string
+		var tags, metadata, input, output, checkpoint string
+		if err := scan(&t.ID, &t.Title, &t.Description, db.Optional(&t.Type), &t.Status, db.Optional(&t.StatusReason), &t.Cancelled,
+			&t.Priority, db.Optional(&t.Agent), db.Optional(&t.Session), &t.Attempt, &t.Progress, db.Optional(&t.CurrentStep),
+			db.Optional(&t.EstimatedMinutes), &t.EstimatedAt, &t.Retries, &t.MaxRetries, &t.BackoffSeconds, &t.NextAttemptAt,
+			db.Optional(&t.LastError), db.Optional(&t.Summary), &metadata, &t.CheckpointVersion, &tags, db.Optional(&t.Project),
+			db.Optional(&t.Milestone), db.Optional(&t.Thread), &t.Untrusted, &t.Version, &t.CreatedBy, &t.CreatedAt, &t.UpdatedAt,
+			&t.AssignedAt, &t.StartedAt, &t.CompletedAt, &t.FailedAt, &t.due, &dependsOn, &blocks,
+			db.Optional(&input), db.Optional(&output), db.Optional(&checkpoint)); err != nil {
 			return err
-		}
-		for to, from := range map[*string]*string{
-			&t.Type: kind, &t.StatusReason: reason, &t.Agent: agent, &t.Session: session, &t.CurrentStep: step, &t.LastError: lastError,
-			&t.Summary: summary, &t.Project: project, &t.Milestone: milestone, &t.Thread: thread,
-		} {
-			if from != nil {
-				*to = *from
-			}
-		}
-		if minutes != nil {
-			t.EstimatedMinutes = *minutes
 		}
 		t.Metadata, t.Input, t.Output, t.Checkpoint = json.RawMessage(metadata), raw(input), raw(output), raw(checkpoint)
 		t.DependsOn, t.Blocks = list(dependsOn), list(blocks)
 		if err := json.Unmarshal([]byte(tags), &t.Tags); err != nil {
 			return fmt.Errorf("the tags of task %s: %w", t.ID, err)
 		}
-		*into = append(*into, t)
 		return nil
-	}
+	})
 }
 
-func raw(text *string) json.RawMessage {
-	if text == nil {
+// raw returns JSON that was stored, or nil for none.
+func raw(text string) json.RawMessage {
+	if text == "" {
 		return nil
 	}
-	return json.RawMessage(*text)
+	return json.RawMessage(text)
 }
 
 func list(text *string) []string {

@@ -22,14 +22,9 @@ type Blocked struct {
 const maxBlocking = 50
 
 func collectBlocked(into *[]Blocked) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var b Blocked
-		var thread *string
-		err := scan(&b.Execution, &thread, &b.Holder)
-		b.Thread = text(thread)
-		*into = append(*into, b)
-		return err
-	}
+	return db.Append(into, func(scan db.Scan, b *Blocked) error {
+		return scan(&b.Execution, db.Optional(&b.Thread), &b.Holder)
+	})
 }
 
 // chainFrom sorts links into the order in which they are reached from an execution. It also returns

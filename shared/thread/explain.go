@@ -43,15 +43,12 @@ func (s *Store) Explain(ctx context.Context, ws db.Workspace, id string, doing f
 	var e Explanation
 	var b db.Batch
 	b.Each(collect(&found), s.q.Get, id, -Idle.Milliseconds())
-	b.Each(func(scan db.Scan) error {
-		var w Waiter
-		var execution *string
+	b.Each(db.Append(&e.Waiting, func(scan db.Scan, w *Waiter) error {
 		var now time.Time
-		err := scan(&w.Message, &execution, &w.Since, &w.Expires, &now)
-		w.Execution, w.Age = text(execution), now.Sub(w.Since)
-		e.Waiting = append(e.Waiting, w)
+		err := scan(&w.Message, db.Optional(&w.Execution), &w.Since, &w.Expires, &now)
+		w.Age = now.Sub(w.Since)
 		return err
-	}, s.q.Waiting, orderKey(id), maxWaiters)
+	}), s.q.Waiting, orderKey(id), maxWaiters)
 	var links []Blocked
 	b.Each(collectBlocked(&links), s.q.Blocking, id, maxBlocking)
 	if err := s.db.Read(ctx, ws, &b); err != nil {

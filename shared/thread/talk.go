@@ -68,14 +68,7 @@ func (s *Store) Forget(b *db.Batch, thread, execution string) {
 }
 
 func collectSpoken(into *[]Spoken) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var m Spoken
-		var execution, key *string
-		if err := scan(&m.ID, &m.Seq, &m.Role, &m.Body, &execution, &key, &m.Data, &m.CreatedAt); err != nil {
-			return err
-		}
-		m.Execution, m.Key = text(execution), text(key)
-		*into = append(*into, m)
-		return nil
-	}
+	return db.Append(into, func(scan db.Scan, m *Spoken) error {
+		return scan(&m.ID, &m.Seq, &m.Role, &m.Body, db.Optional(&m.Execution), db.Optional(&m.Key), &m.Data, &m.CreatedAt)
+	})
 }

@@ -222,31 +222,20 @@ func (s *Store) Outbox(ctx context.Context, ws db.Workspace, thread string, f ou
 func orderKey(thread string) string { return "thread:" + thread }
 
 func collect(into *[]Thread) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var t Thread
+	return db.Append(into, func(scan db.Scan, t *Thread) error {
 		var metadata, stack json.RawMessage
-		var holder, author, parkedBy *string
 		var since *time.Time
 		var now time.Time
-		if err := scan(&t.ID, &t.Channel, &t.Address, &t.Policy, &metadata, &holder, &author, &stack, &since,
-			&parkedBy, &t.Lock.ParkedUntil, &t.CreatedAt, &t.UpdatedAt, &t.Queued, &t.Lock.State, &now); err != nil {
+		if err := scan(&t.ID, &t.Channel, &t.Address, &t.Policy, &metadata, db.Optional(&t.Lock.Holder), db.Optional(&t.Lock.Author),
+			&stack, &since, db.Optional(&t.Lock.ParkedBy), &t.Lock.ParkedUntil, &t.CreatedAt, &t.UpdatedAt, &t.Queued, &t.Lock.State, &now); err != nil {
 			return err
 		}
 		if err := errors.Join(json.Unmarshal(metadata, &t.Metadata), json.Unmarshal(stack, &t.Lock.Stack)); err != nil {
 			return fmt.Errorf("thread %s: %w", t.ID, err)
 		}
-		t.Lock.Holder, t.Lock.Author, t.Lock.ParkedBy = text(holder), text(author), text(parkedBy)
 		if since != nil {
 			t.Lock.Since, t.Lock.Age = *since, now.Sub(*since)
 		}
-		*into = append(*into, t)
 		return nil
-	}
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
+	})
 }
