@@ -174,11 +174,11 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
  LIMIT $6;
 
 -- name: SpentIn
--- Sums up the tokens of the turns of a thread that began within $4 before now, except $3. The time
--- stands in the sum, so that no index of times is read instead of the thread's.
-SELECT CAST(coalesce(sum(prompt_tokens + completion_tokens) FILTER (WHERE created_at > (SELECT lk_plus(lk_now(), $4))), 0) AS bigint)
+-- Sums up the tokens of the turns of a thread that began within $4 before now, except $3.
+SELECT CAST(coalesce(sum(prompt_tokens + completion_tokens), 0) AS bigint)
   FROM executions
- WHERE workspace_id = $1 AND input ->> 'task' = 'turn' AND input ->> 'thread_id' = $2 AND id <> $3;
+ WHERE workspace_id = $1 AND input ->> 'task' = 'turn' AND input ->> 'thread_id' = $2
+   AND created_at > (SELECT lk_plus(lk_now(), $4)) AND id <> $3;
 
 -- name: Join
 UPDATE executions SET status = 'completed', result = $3, updated_at = lk_now(), ended_at = lk_now()
