@@ -406,23 +406,25 @@ func TestNamesOfHeadersHaveNoCase(t *testing.T) {
 		return answer.StatusCode
 	}
 	stamp, signature := "x-slack-request-timestamp: "+at, "v0="+sign("v0:"+at+":"+body)
-	for want, headers := range map[int][][]string{
-		202: {{stamp, "X-SLACK-SIGNATURE: " + signature}},
-		200: {{strings.ToUpper(stamp), "x-slack-signature:" + signature}},
-		401: {
+	for _, c := range []struct {
+		want    int
+		headers [][]string
+	}{
+		{202, [][]string{{stamp, "X-SLACK-SIGNATURE: " + signature}}},
+		{200, [][]string{
+			{stamp, "X-SLACK-SIGNATURE: " + signature}, {strings.ToUpper(stamp), "x-slack-signature:" + signature},
+		}},
+		{401, [][]string{
 			{stamp, "X-Slack-Signature: " + signature, "x-slack-signature: " + signature}, {stamp, "X-Slack-Signature: " + signature, "X-Slack-Signature: v0=00"},
 			{stamp, stamp, "X-Slack-Signature: " + signature}, {stamp, "X-Slack-Signature: " + signature + "," + signature},
 			{stamp, "X-Slack-Signature: V0=" + signature[3:]}, {stamp, "X-Slack_Signature: " + signature}, {stamp, "X-Slack-Signature: " + strings.Repeat(signature, 5000)},
-		},
-		431: {{stamp, "X-Slack-Signature: " + signature, "X-Huge: " + strings.Repeat("x", 2<<20)}},
+		}},
+		{431, [][]string{{stamp, "X-Slack-Signature: " + signature, "X-Huge: " + strings.Repeat("x", 2<<20)}}},
 	} {
-		for _, h := range headers {
-			if got := raw(h...); got != want {
-				t.Errorf("%.200q: %d, not %d", h, got, want)
+		for _, h := range c.headers {
+			if got := raw(h...); got != c.want {
+				t.Errorf("%.200q: %d, not %d", h, got, c.want)
 			}
-		}
-		if want == 202 && raw(headers[0]...) != 200 {
-			t.Error("again it is no duplicate")
 		}
 	}
 }
