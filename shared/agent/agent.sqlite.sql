@@ -1,0 +1,19 @@
+-- why: SQLite has one writer, so that nothing needs a lock, and its own functions for JSON.
+
+-- name: Lock
+SELECT 1 FROM agents WHERE workspace_id = $1 AND id = $2;
+
+-- name: List
+SELECT a.id, a.name, a.model, a.status, a.capabilities, a.coordinator_enabled, a.max_concurrent_tasks, a.heartbeat_interval_seconds,
+       a.stale_threshold_seconds, a.spawner, a.spawner_target, a.token_generation,
+       (SELECT count(*) FROM agent_task_attempts t WHERE t.workspace_id = $1 AND t.agent_id = a.id AND t.ended_at IS NULL),
+       a.health, a.current_task_id, a.progress_percent, a.current_step, a.memory_mb, a.cpu_percent, a.last_seen_at, a.next_expected_at,
+       a.idle_since, a.version, a.created_by, a.created_at, a.updated_at, a.terminated_at, a.termination_reason, lk_now()
+  FROM agents a
+ WHERE a.workspace_id = $1
+   AND (CAST($2 AS text) IS NULL OR a.status = $2)
+   AND ($3 IS NULL OR a.coordinator_enabled = $3)
+   AND (CAST($4 AS text) IS NULL OR EXISTS (SELECT 1 FROM json_each(a.capabilities) c WHERE c.value = $4))
+   AND (a.created_at, a.id) < ($5, $6)
+ ORDER BY a.created_at DESC, a.id DESC
+ LIMIT $7;
