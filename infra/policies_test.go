@@ -75,6 +75,7 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		`{"Fn::Sub":"arn:${AWS::Partition}:bedrock:*::foundation-model/*"} if {"ArnLike":{"bedrock:InferenceProfileArn":` + profiles + `}}`,
 	}, " and ")
 	const sealed = `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":["secrets","executions"]}}`
+	const channels = `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":["secrets"]}}`
 	either := func(parameters ...string) string {
 		var list []string
 		for _, p := range parameters {
@@ -90,41 +91,52 @@ func TestPoliciesAreNarrow(t *testing.T) {
 	want := map[string]string{ // owner and action: resource
 		"HeartbeatRole lambda:InvokeFunction": `[{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-heartbeat"},` +
 			`{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-operate"}]`,
-		"HeartbeatRole logs:CreateLogStream":                `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
-		"HeartbeatRole logs:PutLogEvents":                   `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
-		"OperateRole logs:CreateLogStream":                  `{"Fn::GetAtt":["OperateLog","Arn"]}`,
-		"OperateRole logs:PutLogEvents":                     `{"Fn::GetAtt":["OperateLog","Arn"]}`,
-		"ChatRole logs:CreateLogStream":                     `{"Fn::GetAtt":["ChatLog","Arn"]}`,
-		"ChatRole logs:PutLogEvents":                        `{"Fn::GetAtt":["ChatLog","Arn"]}`,
-		"ChatRole lambda:InvokeFunction":                    `{"Fn::GetAtt":["OperateFunction","Arn"]}`,
-		"ChatRole secretsmanager:GetSecretValue":            signIn,
-		"ChatRole kms:Decrypt":                              under(signIn),
-		"WebhookRole logs:CreateLogStream":                  `{"Fn::GetAtt":["WebhookLog","Arn"]}`,
-		"WebhookRole logs:PutLogEvents":                     `{"Fn::GetAtt":["WebhookLog","Arn"]}`,
-		"WebhookRole lambda:InvokeFunction":                 `{"Fn::GetAtt":["OperateFunction","Arn"]}`,
-		"WebhookRole kms:Decrypt":                           `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":"webhook_sources"}}`,
-		"MigrateRole logs:CreateLogStream":                  `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
-		"MigrateRole logs:PutLogEvents":                     `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
-		"FunctionPolicy sqs:SendMessage":                    deadLetters,
-		"FunctionPolicy secretsmanager:GetSecretValue":      `{"Ref":"DatabaseSecretArn"}`,
-		"FunctionPolicy kms:Decrypt":                        under(`{"Ref":"DatabaseSecretArn"}`),
-		"AgentPolicy secretsmanager:GetSecretValue":         modelKeys,
-		"OperateRole secretsmanager:GetSecretValue":         signIn,
-		"OperateRole kms:Decrypt":                           under(signIn),
-		"FunctionPolicy xray:PutTraceSegments":              `"*"`,
-		"FunctionPolicy xray:PutTelemetryRecords":           `"*"`,
-		"AgentPolicy bedrock:InvokeModel":                   models,
-		"AgentPolicy bedrock:InvokeModelWithResponseStream": models,
-		"OperateRole kms:Encrypt":                           `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":"webhook_sources"}}`,
-		"OperateRole ses:SendEmail":                         `"*" if {"StringEquals":{"ses:FromAddress":{"Ref":"EmailFrom"}}}`,
-		"OperateRole sns:Publish":                           `{"Not":{"Fn::Sub":"arn:${AWS::Partition}:sns:*:*:*"}}`, // no topic
-		"AgentPolicy kms:Encrypt":                           sealed,
-		"AgentPolicy kms:Decrypt":                           under(modelKeys) + " and " + sealed,
-		"AgentPolicy lambda:InvokeFunction":                 `{"Ref":"SkillFunctionArns"}`,
-		"HeartbeatFunctionBeatRole lambda:InvokeFunction":   `{"Fn::GetAtt":["HeartbeatFunction","Arn"]}`,
-		"HeartbeatFunctionBeatRole sqs:SendMessage":         deadLetters,
-		"OperateFunctionTendRole lambda:InvokeFunction":     `{"Fn::GetAtt":["OperateFunction","Arn"]}`,
-		"OperateFunctionTendRole sqs:SendMessage":           deadLetters,
+		"HeartbeatRole logs:CreateLogStream":     `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
+		"HeartbeatRole logs:PutLogEvents":        `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
+		"OperateRole logs:CreateLogStream":       `{"Fn::GetAtt":["OperateLog","Arn"]}`,
+		"OperateRole logs:PutLogEvents":          `{"Fn::GetAtt":["OperateLog","Arn"]}`,
+		"ChatRole logs:CreateLogStream":          `{"Fn::GetAtt":["ChatLog","Arn"]}`,
+		"ChatRole logs:PutLogEvents":             `{"Fn::GetAtt":["ChatLog","Arn"]}`,
+		"ChatRole lambda:InvokeFunction":         `{"Fn::GetAtt":["OperateFunction","Arn"]}`,
+		"ChatRole secretsmanager:GetSecretValue": signIn,
+		"ChatRole kms:Decrypt":                   under(signIn),
+		"WebhookRole logs:CreateLogStream":       `{"Fn::GetAtt":["WebhookLog","Arn"]}`,
+		"WebhookRole logs:PutLogEvents":          `{"Fn::GetAtt":["WebhookLog","Arn"]}`,
+		"WebhookRole lambda:InvokeFunction":      `{"Fn::GetAtt":["OperateFunction","Arn"]}`,
+		"WebhookRole kms:Decrypt":                `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":"webhook_sources"}}`,
+		"CoordinatorRole logs:CreateLogStream":   `{"Fn::GetAtt":["CoordinatorLog","Arn"]}`,
+		"CoordinatorRole logs:PutLogEvents":      `{"Fn::GetAtt":["CoordinatorLog","Arn"]}`,
+		"CoordinatorRole lambda:InvokeFunction": `[{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-coordinator"},` +
+			`{"Fn::GetAtt":["OperateFunction","Arn"]}]`,
+		"CoordinatorRole secretsmanager:GetSecretValue":      signIn,
+		"CoordinatorRole kms:Decrypt":                        under(signIn) + " and " + channels,
+		"CoordinatorRole kms:Encrypt":                        channels,
+		"CoordinatorRole ses:SendEmail":                      `"*" if {"StringEquals":{"ses:FromAddress":{"Ref":"EmailFrom"}}}`,
+		"CoordinatorRole sns:Publish":                        `{"Not":{"Fn::Sub":"arn:${AWS::Partition}:sns:*:*:*"}}`,
+		"CoordinatorFunctionCycleRole lambda:InvokeFunction": `{"Fn::GetAtt":["CoordinatorFunction","Arn"]}`,
+		"CoordinatorFunctionCycleRole sqs:SendMessage":       deadLetters,
+		"MigrateRole logs:CreateLogStream":                   `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
+		"MigrateRole logs:PutLogEvents":                      `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
+		"FunctionPolicy sqs:SendMessage":                     deadLetters,
+		"FunctionPolicy secretsmanager:GetSecretValue":       `{"Ref":"DatabaseSecretArn"}`,
+		"FunctionPolicy kms:Decrypt":                         under(`{"Ref":"DatabaseSecretArn"}`),
+		"AgentPolicy secretsmanager:GetSecretValue":          modelKeys,
+		"OperateRole secretsmanager:GetSecretValue":          signIn,
+		"OperateRole kms:Decrypt":                            under(signIn),
+		"FunctionPolicy xray:PutTraceSegments":               `"*"`,
+		"FunctionPolicy xray:PutTelemetryRecords":            `"*"`,
+		"AgentPolicy bedrock:InvokeModel":                    models,
+		"AgentPolicy bedrock:InvokeModelWithResponseStream":  models,
+		"OperateRole kms:Encrypt":                            `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":"webhook_sources"}}`,
+		"OperateRole ses:SendEmail":                          `"*" if {"StringEquals":{"ses:FromAddress":{"Ref":"EmailFrom"}}}`,
+		"OperateRole sns:Publish":                            `{"Not":{"Fn::Sub":"arn:${AWS::Partition}:sns:*:*:*"}}`, // no topic
+		"AgentPolicy kms:Encrypt":                            sealed,
+		"AgentPolicy kms:Decrypt":                            under(modelKeys) + " and " + sealed,
+		"AgentPolicy lambda:InvokeFunction":                  `{"Ref":"SkillFunctionArns"}`,
+		"HeartbeatFunctionBeatRole lambda:InvokeFunction":    `{"Fn::GetAtt":["HeartbeatFunction","Arn"]}`,
+		"HeartbeatFunctionBeatRole sqs:SendMessage":          deadLetters,
+		"OperateFunctionTendRole lambda:InvokeFunction":      `{"Fn::GetAtt":["OperateFunction","Arn"]}`,
+		"OperateFunctionTendRole sqs:SendMessage":            deadLetters,
 	}
 	got := map[string]string{}
 	x := load(t)
@@ -163,8 +175,10 @@ func TestPoliciesAreNarrow(t *testing.T) {
 			t.Errorf("%s has managed policies outside of a VPC: %s", name, managed)
 		}
 	}
-	if x.Resources["HeartbeatFunction"].has("RecursiveLoop") != "Allow" {
-		t.Error("Lambda would take the fan-out for a loop and stop it")
+	for _, name := range []string{"HeartbeatFunction", "CoordinatorFunction"} {
+		if x.Resources[name].has("RecursiveLoop") != "Allow" {
+			t.Errorf("Lambda would take the fan-out of %s for a loop and stop it", name)
+		}
 	}
 }
 
@@ -210,8 +224,8 @@ func TestSecretsByARNAreWiredWhereTheyAreGiven(t *testing.T) {
 	want := map[string][]string{
 		"HasSecret": {"FunctionPolicy secretsmanager:GetSecretValue"}, "HasSecretUnderKey": {"FunctionPolicy kms:Decrypt"},
 		"HasModelSecret": {"AgentPolicy secretsmanager:GetSecretValue"}, "HasModelSecretUnderKey": {"AgentPolicy kms:Decrypt"},
-		"HasSignInSecret":         {"ChatRole secretsmanager:GetSecretValue", "OperateRole secretsmanager:GetSecretValue"},
-		"HasSignInSecretUnderKey": {"ChatRole kms:Decrypt", "OperateRole kms:Decrypt"},
+		"HasSignInSecret":         {"ChatRole secretsmanager:GetSecretValue", "CoordinatorRole secretsmanager:GetSecretValue", "OperateRole secretsmanager:GetSecretValue"},
+		"HasSignInSecretUnderKey": {"ChatRole kms:Decrypt", "CoordinatorRole kms:Decrypt", "OperateRole kms:Decrypt"},
 	}
 	if !maps.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("allowed are %v, want %v", got, want)

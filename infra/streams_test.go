@@ -10,7 +10,7 @@ func TestOperateAndChatStream(t *testing.T) {
 	x := load(t)
 	streams(t, x, "Operate", 300)
 	streams(t, x, "Chat", 120)
-	if got := len(x.of("AWS::Lambda::Permission")); got != 7 { // three each, and the webhooks'
+	if got := len(x.of("AWS::Lambda::Permission")); got != 8 { // three each, the webhooks' and the coordinator's
 		t.Errorf("%d permissions to invoke", got)
 	}
 }

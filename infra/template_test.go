@@ -195,7 +195,11 @@ func TestOneResourceAFunction(t *testing.T) {
 			t.Errorf("%s keeps its logs for ever", name)
 		}
 		invoke := x.Resources[logical(name)+"EventInvokeConfig"]
-		if !is(invoke.has("MaximumRetryAttempts"), 2) || !is(invoke.has("DestinationConfig.OnFailure.Destination"), getAtt("DeadLetters", "Arn")) {
+		attempts := 2
+		if name == "coordinator" { // its next minute does it
+			attempts = 0
+		}
+		if !is(invoke.has("MaximumRetryAttempts"), attempts) || !is(invoke.has("DestinationConfig.OnFailure.Destination"), getAtt("DeadLetters", "Arn")) {
 			t.Errorf("%s: asynchronous invocations end in %v", name, invoke.Properties)
 		}
 	}
@@ -245,7 +249,7 @@ func TestMakefileBuildsWhatTheTemplateNames(t *testing.T) {
 func TestSchedule(t *testing.T) {
 	x := load(t)
 	schedules := x.of("AWS::Scheduler::Schedule")
-	if len(schedules) != 2 {
+	if len(schedules) != 3 {
 		t.Fatalf("%d schedules", len(schedules))
 	}
 	for _, s := range schedules {
@@ -253,6 +257,15 @@ func TestSchedule(t *testing.T) {
 			if s.has("ScheduleExpression") != "rate(1 minute)" || s.has("Target.Input") != `{"source":"lanekeeper.tend"}` ||
 				!is(s.has("Target.DeadLetterConfig.Arn"), getAtt("DeadLetters", "Arn")) || !is(s.has("Name"), map[string]any{"Fn::Sub": "${AWS::StackName}-tend"}) {
 				t.Errorf("what is due between beats is done by %v", s.Properties)
+			}
+			continue
+		}
+		if is(s.has("Target.Arn"), getAtt("CoordinatorFunction", "Arn")) {
+			input, _ := s.has("Target.Input").(string)
+			tick, err := edge.DecodeCycle([]byte(strings.ReplaceAll(input, "<aws.scheduler.scheduled-time>", "2026-11-20T10:30:00Z")))
+			if err != nil || tick.Slot.IsZero() || tick.Workspace != "" || s.has("ScheduleExpression") != "rate(1 minute)" ||
+				!is(s.has("Target.DeadLetterConfig.Arn"), getAtt("DeadLetters", "Arn")) || !is(s.has("Name"), map[string]any{"Fn::Sub": "${AWS::StackName}-coordinator"}) {
+				t.Errorf("cycles run by %v: %+v, %v", s.Properties, tick, err)
 			}
 			continue
 		}
@@ -307,6 +320,12 @@ func TestAlarms(t *testing.T) {
 		"MetricNamespace": a.has("Namespace"), "MetricName": a.has("MetricName"), "MetricValue": "1",
 	}}) || a.has("TreatMissingData") != "notBreaching" {
 		t.Errorf("what a person is needed for raises no alarm: %v, %v", f.Properties, a.Properties)
+	}
+	if a := x.Resources["CoordinatorUnavailable"]; a.has("MetricName") != "5xx" || !is(a.has("Dimensions"), []any{map[string]any{"Name": "ApiId", "Value": ref("CoordinatorApi")}}) {
+		t.Errorf("a coordinator that is away raises no alarm: %v", a.Properties)
+	}
+	if a := x.Resources["CoordinatorErrors"]; a.has("MetricName") != "Errors" || a.has("TreatMissingData") != "notBreaching" {
+		t.Errorf("cycles that fail raise no alarm: %v", a.Properties)
 	}
 	for _, name := range []string{"Operate", "Chat"} {
 		if a := x.Resources[name+"Errors"]; a.has("MetricName") != "Errors" || a.has("TreatMissingData") != "notBreaching" ||
@@ -369,7 +388,7 @@ func TestWhoMaySignIn(t *testing.T) {
 			t.Errorf("Has%s is %v", parameter, x.Conditions["Has"+parameter])
 		}
 		want := map[string]any{"Fn::If": []any{"Has" + parameter, ref(parameter), ref("AWS::NoValue")}}
-		for _, name := range []string{"OperateFunction", "ChatFunction"} {
+		for _, name := range []string{"OperateFunction", "ChatFunction", "CoordinatorFunction"} {
 			if f := x.Resources[name]; !is(f.has("Environment.Variables."+variable), want) {
 				t.Errorf("%s has %s as %v", name, variable, f.has("Environment.Variables."+variable))
 			}
@@ -385,9 +404,10 @@ func TestAFunctionHasItsOwnSecretsAlone(t *testing.T) {
 	everyone := []string{"DATABASE_URL", "DATABASE_SECRET_ARN", "LOG_LEVEL"}
 	for name, want := range map[string][]string{
 		"MigrateFunction": append([]string{"DEMO"}, everyone...), "HeartbeatFunction": slices.Concat(agent, everyone, []string{"TEND_FUNCTION"}),
-		"OperateFunction": slices.Concat(people, agent, everyone, []string{"EMAIL_FROM"}),
-		"ChatFunction":    slices.Concat(people, agent, everyone, []string{"TEND_FUNCTION"}),
-		"WebhookFunction": append([]string{"KMS_KEY_ID", "TEND_FUNCTION"}, everyone...),
+		"OperateFunction":     slices.Concat(people, agent, everyone, []string{"EMAIL_FROM"}),
+		"ChatFunction":        slices.Concat(people, agent, everyone, []string{"TEND_FUNCTION"}),
+		"CoordinatorFunction": slices.Concat(people, everyone, []string{"EMAIL_FROM", "TEND_FUNCTION", "KMS_KEY_ID", "ALLOW_PRIVATE_HOSTS"}),
+		"WebhookFunction":     append([]string{"KMS_KEY_ID", "TEND_FUNCTION"}, everyone...),
 	} {
 		variables, _ := x.Resources[name].has("Environment.Variables").(map[string]any)
 		got := slices.Sorted(maps.Keys(variables))
@@ -485,29 +505,35 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// Webhooks come through an HTTP API that has throttling and access logs. Their function has a short
-// time-out and optional reserved concurrency.
-func TestWebhooksAreBounded(t *testing.T) {
+// Webhooks and agents come through HTTP APIs that have throttling and access logs. Their functions have
+// short time-outs and optional reserved concurrency.
+func TestHTTPAPIsAreBounded(t *testing.T) {
 	x := load(t)
-	f := x.Resources["WebhookFunction"]
-	if !is(f.has("Timeout"), 10) || !is(f.has("ReservedConcurrentExecutions"), map[string]any{"Fn::If": []any{"HasWebhookConcurrency", ref("WebhookConcurrency"), ref("AWS::NoValue")}}) {
-		t.Errorf("the function has %v s, and reserves %v", f.has("Timeout"), f.has("ReservedConcurrentExecutions"))
-	}
-	stage := x.Resources["WebhookStage"]
-	for path, want := range map[string]any{
-		"DefaultRouteSettings.ThrottlingRateLimit":  ref("WebhookThrottleRate"),
-		"DefaultRouteSettings.ThrottlingBurstLimit": ref("WebhookThrottleBurst"),
-		"AccessLogSettings.DestinationArn":          getAtt("WebhookAccessLog", "Arn"),
-		"StageName":                                 "$default",
-	} {
-		if !is(stage.has(path), want) {
-			t.Errorf("the stage has %s as %v", path, stage.has(path))
+	for name, want := range map[string]struct {
+		seconds int
+		route   string
+	}{"Webhook": {10, "POST /webhooks/{workspace}/{source}"}, "Coordinator": {60, "$default"}} {
+		f := x.Resources[name+"Function"]
+		reserved := map[string]any{"Fn::If": []any{"Has" + name + "Concurrency", ref(name + "Concurrency"), ref("AWS::NoValue")}}
+		if !is(f.has("Timeout"), want.seconds) || !is(f.has("ReservedConcurrentExecutions"), reserved) {
+			t.Errorf("%s has %v s, and reserves %v", name, f.has("Timeout"), f.has("ReservedConcurrentExecutions"))
 		}
-	}
-	if route := x.Resources["WebhookRoute"]; !is(route.has("RouteKey"), "POST /webhooks/{workspace}/{source}") {
-		t.Errorf("the route is %v", route.has("RouteKey"))
-	}
-	if i := x.Resources["WebhookIntegration"]; !is(i.has("PayloadFormatVersion"), "2.0") {
-		t.Errorf("the function gets payloads of version %v", i.has("PayloadFormatVersion"))
+		stage := x.Resources[name+"Stage"]
+		for path, value := range map[string]any{
+			"DefaultRouteSettings.ThrottlingRateLimit":  ref(name + "ThrottleRate"),
+			"DefaultRouteSettings.ThrottlingBurstLimit": ref(name + "ThrottleBurst"),
+			"AccessLogSettings.DestinationArn":          getAtt(name+"AccessLog", "Arn"),
+			"StageName":                                 "$default",
+		} {
+			if !is(stage.has(path), value) {
+				t.Errorf("the stage of %s has %s as %v", name, path, stage.has(path))
+			}
+		}
+		if route := x.Resources[name+"Route"]; !is(route.has("RouteKey"), want.route) {
+			t.Errorf("the route of %s is %v", name, route.has("RouteKey"))
+		}
+		if i := x.Resources[name+"Integration"]; !is(i.has("PayloadFormatVersion"), "2.0") {
+			t.Errorf("%s gets payloads of version %v", name, i.has("PayloadFormatVersion"))
+		}
 	}
 }

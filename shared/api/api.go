@@ -68,10 +68,13 @@ type Deps struct {
 	Valkey func(context.Context) error
 	// Version is the program's version, for the OpenAPI document.
 	Version string
+	// Resources are those whose routes are served here, such as [OfMachines]; nil: all. The document
+	// describes all routes.
+	Resources []string
 }
 
 // optionalDeps are the fields of [Deps] and of its parts that may be nil.
-var optionalDeps = []string{"Valkey", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender"}
+var optionalDeps = []string{"Valkey", "Resources", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender"}
 
 // missing returns an error that names the required fields that are nil.
 func (d Deps) missing() error {

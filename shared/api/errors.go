@@ -42,6 +42,7 @@ var (
 	// notFound says that something does not exist. [server.missing] replaces it with a problem
 	// that names the missing thing.
 	notFound    = problem.New(http.StatusNotFound, "not_found", "there is nothing here")
+	elsewhere   = problem.New(http.StatusNotFound, "not_found", "this path is served at the address of the admin API: ask there")
 	noRoute     = problem.New(http.StatusNotFound, "not_found", "the API has no such path: /docs lists those that it has")
 	noWorkspace = problem.New(http.StatusNotFound, "not_found", "you belong to no workspace of the id that workspaceId names")
 	noThread    = problem.New(http.StatusNotFound, "not_found", "the thread that threadId names is not in this workspace")

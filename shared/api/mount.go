@@ -116,7 +116,21 @@ type guarded struct {
 
 // HandleFunc implements humago.Mux.
 func (m *guarded) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	if !m.s.serves(m.current) {
+		m.Handle(pattern, m.s.refusal(elsewhere))
+		return
+	}
 	m.Handle(pattern, m.s.guard(m.current, http.HandlerFunc(h)))
+}
+
+// OfMachines are the resources whose routes agents and machines use. The function coordinator serves
+// them.
+var OfMachines = []string{"about", "coordinator", "agents", "agent-tasks", "lanes", "executions", "threads"}
+
+// serves reports whether a route is served here. Where not all resources are, responses can't stream,
+// requests have little time, and nobody signs in.
+func (s *server) serves(rt route) bool {
+	return s.Resources == nil || slices.Contains(s.Resources, tag(rt.path)) && !rt.patient && !strings.HasPrefix(rt.path, "/sign-in")
 }
 
 // strictCasing makes huma refuse a field whose case differs, as it refuses an unknown field. The

@@ -50,6 +50,19 @@ func (c *cloud) start(t *testing.T, function string, env map[string]string) *rig
 	return f
 }
 
+// exec runs a statement as the owner of the schema.
+func (c *cloud) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	owner, err := pgx.Connect(t.Context(), c.owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close(t.Context())
+	if _, err := owner.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func invoke(t *testing.T, f *rig.Function, payload []byte) *rig.Result {
 	t.Helper()
 	r, err := f.Invoke(t.Context(), payload)
@@ -143,15 +156,8 @@ func TestFanOut(t *testing.T) {
 	if r := invoke(t, migrate, []byte(`{}`)); r.FunctionError != nil {
 		t.Fatalf("%v\n%s", r.FunctionError, r.Logs)
 	}
-	owner, err := pgx.Connect(t.Context(), c.owner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer owner.Close(t.Context())
 	const second = "0198a2b4-0000-7000-8000-00000000000a"
-	if _, err := owner.Exec(t.Context(), "INSERT INTO workspaces (id, slug, name) VALUES ($1, 'second', 'Second')", second); err != nil {
-		t.Fatal(err)
-	}
+	c.exec(t, "INSERT INTO workspaces (id, slug, name) VALUES ($1, 'second', 'Second')", second)
 
 	heart := c.start(t, "heartbeat", map[string]string{"DATABASE_URL": dbtest.AsLogin(c.owner)})
 	c.Forward("keeper-heartbeat", heart)

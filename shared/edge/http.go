@@ -33,7 +33,10 @@ func (s *Sandbox) StartHTTP(build func(*app.Core) (http.Handler, error)) error {
 // web returns a handler for the Lambda library. The library sends the reply's bytes as they arrive, and
 // closes the reply before it asks for the next invocation.
 func (s *Sandbox) web(build func(*app.Core) (http.Handler, error)) func(context.Context, json.RawMessage) (io.Reader, error) {
-	open := newOpener(s, build)
+	return s.requests(newOpener(s, build))
+}
+
+func (s *Sandbox) requests(open *opener[http.Handler]) func(context.Context, json.RawMessage) (io.Reader, error) {
 	return func(ctx context.Context, payload json.RawMessage) (io.Reader, error) {
 		if isTend(payload) {
 			return s.tend(ctx, open)

@@ -81,7 +81,7 @@ func (e *event) ours(t *heartbeat.Tick) {
 	if by := e.text("by"); by != "" && by != "hand" {
 		e.fail("by", "is unknown: hand is known")
 	} else if by != "" && !t.Slot.IsZero() {
-		e.fail("slot", "does not go with a beat by hand")
+		e.fail("slot", "does not go with an event by hand")
 	}
 	if t.Workspace == "" && !t.Slot.IsZero() {
 		e.fail("workspace", "is missing")

@@ -247,9 +247,9 @@ var links = []library{
 }
 
 var (
-	serving = []string{"operate"}                                                           // have the API
-	guarded = append([]string{"chat"}, serving...)                                          // ask who sends a request
-	acting  = append([]string{"heartbeat", "webhook", "worker", "coordinator"}, guarded...) // have an agent
+	serving = []string{"operate", "coordinator"}                             // have the API
+	guarded = append([]string{"chat"}, serving...)                           // ask who sends a request
+	acting  = append([]string{"heartbeat", "webhook", "worker"}, guarded...) // have an agent
 )
 
 func TestFunctionsLinkOnlyWhatTheyNeed(t *testing.T) {

@@ -50,6 +50,10 @@ type Process struct {
 	Drain      <-chan struct{}                                                 // the streams end when it is closed
 	Valkey     func(context.Context) error
 	Version    string
+	// Resources are those whose routes are served; nil: all.
+	Resources []string
+	// Kick has another process do what is due in a workspace, after this one has; nil: there is none.
+	Kick func(context.Context, db.Workspace)
 }
 
 // NewAPI returns the handler of all routes, with the authentication of in. It is called by
@@ -57,6 +61,9 @@ type Process struct {
 func NewAPI(s *wire.Surfaces, in *door.Door, p Process) (http.Handler, error) {
 	if p.Beat == nil {
 		p.Beat = s.Heartbeat.Run
+	}
+	if p.Kick == nil {
+		p.Kick = func(context.Context, db.Workspace) {}
 	}
 	return api.New(api.Deps{
 		Parts:     s.Parts,
@@ -70,14 +77,15 @@ func NewAPI(s *wire.Surfaces, in *door.Door, p Process) (http.Handler, error) {
 		Reachable: s.Reachable,
 		Operate:   s.Operate,
 		Kick: func(ws db.Workspace) {
-			p.Background(func(ctx context.Context) { s.Tender.Tend(ctx, ws) })
+			p.Background(func(ctx context.Context) { s.Tender.Tend(ctx, ws); p.Kick(ctx, ws) })
 		},
 		Send: func(ws db.Workspace) {
-			p.Background(func(ctx context.Context) { s.Tender.Send(ctx, ws) })
+			p.Background(func(ctx context.Context) { s.Tender.Send(ctx, ws); p.Kick(ctx, ws) })
 		},
 		Beat:       p.Beat,
 		Background: p.Background,
 		Valkey:     p.Valkey,
 		Version:    p.Version,
+		Resources:  p.Resources,
 	})
 }

@@ -43,6 +43,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill/mcp"
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
 	"github.com/lanekeeper/lanekeeper/shared/surface/chat/visitor"
+	"github.com/lanekeeper/lanekeeper/shared/surface/coordinator"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/surface/webhook/action"
@@ -57,10 +58,11 @@ import (
 // Surfaces holds the surfaces of one process that need no HTTP. They share one set of parts.
 type Surfaces struct {
 	*parts.Parts
-	Core      *app.Core
-	Operate   *operate.Operate
-	Heartbeat *heartbeat.Heartbeat
-	Tender    *thread.Tender
+	Core        *app.Core
+	Operate     *operate.Operate
+	Heartbeat   *heartbeat.Heartbeat
+	Coordinator *coordinator.Coordinator
+	Tender      *thread.Tender
 }
 
 // New builds the surfaces of a process over a core. instance identifies the process in the names of
@@ -79,6 +81,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 	turns := &turn.Runner{Parts: s.Parts, Kinds: []turn.Kind{operate.Kind(), action.Kind(s.deliverable), visitor.Kind()}}
 	s.Operate = &operate.Operate{Runner: turns}
 	s.Heartbeat = &heartbeat.Heartbeat{Parts: s.Parts, Sweep: s.sweep}
+	s.Coordinator = &coordinator.Coordinator{Parts: s.Parts}
 	s.Parts.Skills = s.skills
 	if err := s.stores(); err != nil {
 		return nil, fmt.Errorf("wire the stores: %w", err)
