@@ -11,6 +11,11 @@
 //
 // A budget renews itself: the first reservation after the end of its period makes the next period,
 // with the same length and amounts.
+//
+// A model call reserves for as long as a lease. An attempt at a task reserves its estimate when it is
+// assigned, and keeps the reservation until it ends: a trigger on the attempt settles it in the
+// transaction that ends the attempt. What the agent reports meanwhile goes from the reservation to
+// consumption, and may overdraw: it has been used.
 package budget
 
 import (
@@ -119,15 +124,24 @@ type RefusedError struct {
 	Scope     Scope
 	ScopeID   string
 	Remaining int64
+	Money     bool // Remaining is money, in millionths of a dollar
 	FreesAt   time.Time
 }
 
 func (e *RefusedError) Error() string {
-	name := string(e.Scope)
-	if e.ScopeID != "" {
-		name += " " + e.ScopeID
+	left := fmt.Sprintf("%d tokens", e.Remaining)
+	if e.Money {
+		left = fmt.Sprintf("$%.2f", float64(e.Remaining)/million)
 	}
-	return fmt.Sprintf("insufficient budget: %s has %d tokens left until %s", name, e.Remaining, e.FreesAt.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("insufficient budget: %s has %s left until %s", e.Level(), left, e.FreesAt.UTC().Format(time.RFC3339))
+}
+
+// Level names the budget in a sentence, such as "project 0199a1b2-…".
+func (e *RefusedError) Level() string {
+	if e.ScopeID == "" {
+		return string(e.Scope)
+	}
+	return string(e.Scope) + " " + e.ScopeID
 }
 
 // An UnpricedError names a model without a price. Its cost can't be counted, although money is

@@ -33,3 +33,113 @@ SELECT k.key, count(*), CAST(sum(k.input_tokens) AS bigint), CAST(sum(k.output_t
  GROUP BY k.key
  ORDER BY CASE WHEN $2 = 'day' THEN k.key END DESC, sum(k.total_tokens) DESC, k.key
  LIMIT $5;
+
+-- name: LockCovers
+SELECT b.id
+  FROM usage_budgets b
+  JOIN jsonb_array_elements(CAST($2 AS jsonb)) c ON b.scope = c ->> 0 AND b.scope_id = c ->> 1
+ WHERE b.workspace_id = $1 AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
+ ORDER BY b.id
+   FOR NO KEY UPDATE OF b;
+
+-- name: LookCovers
+-- For each scope in $2 the newest budget that has begun, even if its period is over.
+SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
+       b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
+       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now())
+  FROM jsonb_array_elements(CAST($2 AS jsonb)) c
+  JOIN usage_budgets b ON b.scope = c ->> 0 AND b.scope_id = c ->> 1
+  LEFT JOIN usage_reservations r
+         ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
+ WHERE b.workspace_id = $1
+   AND b.period_start = (SELECT max(n.period_start) FROM usage_budgets n
+                          WHERE n.workspace_id = $1 AND n.scope = b.scope AND n.scope_id = b.scope_id AND n.period_start <= (SELECT lk_now()))
+ GROUP BY b.workspace_id, b.id
+ ORDER BY b.id;
+
+-- name: Planned
+-- Where the next planned period of a scope begins, for the places of the rows in $2 that it cuts short.
+SELECT CAST(c.place - 1 AS integer), min(b.period_start)
+  FROM jsonb_array_elements(CAST($2 AS jsonb)) WITH ORDINALITY c (row, place)
+  JOIN usage_budgets b ON b.scope = c.row ->> 0 AND b.scope_id = c.row ->> 1
+   AND b.period_start < CAST(c.row ->> 3 AS timestamptz) AND b.period_end > CAST(c.row ->> 2 AS timestamptz)
+ WHERE b.workspace_id = $1
+ GROUP BY c.place;
+
+-- name: InsertPeriods
+INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, allocated_micro_usd, period_start, period_end, created_by, created_at, updated_at)
+SELECT CAST($1 AS uuid), CAST(c ->> 6 AS uuid), c ->> 0, c ->> 1, CAST(c ->> 8 AS bigint), CAST(c ->> 9 AS bigint), CAST(c ->> 2 AS timestamptz),
+       CAST(c ->> 3 AS timestamptz), c ->> 10, lk_now(), lk_now()
+  FROM jsonb_array_elements(CAST($2 AS jsonb)) c;
+
+-- name: CarryOver
+UPDATE usage_reservations r SET budget_id = CAST(c ->> 6 AS uuid)
+  FROM jsonb_array_elements(CAST($2 AS jsonb)) c
+ WHERE r.workspace_id = $1 AND r.budget_id = CAST(c ->> 7 AS uuid) AND r.task_id IS NOT NULL AND r.settled_at IS NULL;
+
+-- name: Recount
+UPDATE usage_budgets SET
+  reserved = live.tokens, reserved_micro_usd = live.micro_usd,
+  overdraft = greatest(0, consumed + live.tokens - allocated),
+  overdraft_micro_usd = greatest(0, coalesce(consumed_micro_usd + live.micro_usd - allocated_micro_usd, 0)), updated_at = lk_now()
+  FROM (SELECT r.budget_id, CAST(sum(r.tokens) AS bigint) AS tokens, CAST(sum(r.micro_usd) AS bigint) AS micro_usd
+          FROM usage_reservations r
+         WHERE r.workspace_id = $1 AND r.budget_id IN (SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i)
+           AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
+         GROUP BY r.budget_id) AS live
+ WHERE workspace_id = $1 AND id = live.budget_id;
+
+-- name: HoldAttempts
+INSERT INTO usage_reservations (workspace_id, id, budget_id, holder, tokens, micro_usd, created_at, expires_at, task_id, attempt)
+SELECT b.workspace_id, CAST(c ->> 0 AS uuid), b.id, 'task:' || (c ->> 2) || ':' || (c ->> 3), CAST(c ->> 4 AS bigint), CAST(c ->> 5 AS bigint),
+       lk_now(), $3, CAST(c ->> 2 AS uuid), CAST(c ->> 3 AS integer)
+  FROM jsonb_array_elements(CAST($2 AS jsonb)) c
+  JOIN usage_budgets b ON b.workspace_id = $1 AND b.id = CAST(c ->> 1 AS uuid);
+
+-- name: Promise
+-- Only budgets that have as much as is reserved.
+UPDATE usage_budgets SET
+  reserved = live.tokens, reserved_micro_usd = live.micro_usd, overdraft = 0, overdraft_micro_usd = 0, updated_at = lk_now()
+  FROM (SELECT r.budget_id, CAST(sum(r.tokens) AS bigint) AS tokens, CAST(sum(r.micro_usd) AS bigint) AS micro_usd
+          FROM usage_reservations r
+         WHERE r.workspace_id = $1 AND r.budget_id IN (SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i)
+           AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
+         GROUP BY r.budget_id) AS live
+ WHERE workspace_id = $1 AND id = live.budget_id AND consumed + live.tokens <= allocated
+   AND (allocated_micro_usd IS NULL OR consumed_micro_usd + live.micro_usd <= allocated_micro_usd);
+
+-- name: Estimated
+INSERT INTO usage_estimates (workspace_id, task_id, estimated)
+SELECT CAST($1 AS uuid), CAST(c ->> 0 AS uuid), CAST(c ->> 1 AS bigint) FROM jsonb_array_elements(CAST($2 AS jsonb)) c
+ON CONFLICT (workspace_id, task_id) DO UPDATE SET estimated = EXCLUDED.estimated;
+
+-- name: Spend
+-- What was used goes from the attempt's reservation to consumption, and beyond it into what is left.
+UPDATE usage_budgets SET
+  consumed = consumed + $3, consumed_micro_usd = consumed_micro_usd + $4, reserved = live.tokens, reserved_micro_usd = live.micro_usd,
+  overdraft = greatest(0, consumed + $3 + live.tokens - allocated),
+  overdraft_micro_usd = greatest(0, coalesce(consumed_micro_usd + $4 + live.micro_usd - allocated_micro_usd, 0)), updated_at = lk_now()
+  FROM (SELECT c.id, CAST(coalesce(sum(r.tokens), 0) AS bigint) AS tokens, CAST(coalesce(sum(r.micro_usd), 0) AS bigint) AS micro_usd
+          FROM (SELECT CAST(i AS uuid) AS id FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i) c
+          LEFT JOIN usage_reservations r
+                 ON r.workspace_id = $1 AND r.budget_id = c.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
+         GROUP BY c.id) AS live
+ WHERE workspace_id = $1 AND usage_budgets.id = live.id;
+
+-- name: Learn
+-- Types of which a task was finished since they were last looked at, by their last 200.
+INSERT INTO usage_corrections (workspace_id, task_type, samples, permille, learned_at)
+SELECT CAST($1 AS uuid), m.task_type, max(m.n), CAST(avg(m.ratio) AS bigint), lk_now()
+  FROM (SELECT f.task_type, e.ratio, row_number() OVER (PARTITION BY f.task_type ORDER BY e.ratio) AS place,
+               count(*) OVER (PARTITION BY f.task_type) AS n
+          FROM (SELECT DISTINCT task_type FROM usage_estimates
+                 WHERE workspace_id = $1 AND finished_at > (SELECT lk_plus(coalesce(max(learned_at), '2000-01-01'), -600000)
+                                                              FROM usage_corrections WHERE workspace_id = $1)) f
+         CROSS JOIN LATERAL (SELECT e.used * 1000.0 / (e.complexity * CAST($2 AS bigint)) AS ratio
+                               FROM usage_estimates e
+                              WHERE e.workspace_id = $1 AND e.task_type = f.task_type AND e.finished_at IS NOT NULL
+                              ORDER BY e.finished_at DESC LIMIT 200) e) m
+ WHERE m.place IN ((m.n + 1) / 2, (m.n + 2) / 2)
+ GROUP BY m.task_type
+ ORDER BY m.task_type
+ON CONFLICT (workspace_id, task_type) DO UPDATE SET samples = EXCLUDED.samples, permille = EXCLUDED.permille, learned_at = EXCLUDED.learned_at;

@@ -80,8 +80,8 @@ UPDATE usage_reservations SET settled_at = lk_now() WHERE workspace_id = $1 AND 
 
 -- name: Log
 INSERT INTO agent_usage_logs (workspace_id, id, execution_id, trace_id, session_id, task_id, agent, skill, surface, operation, model,
-  input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_micro_usd, skills, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, lk_now())
+  input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_micro_usd, skills, attempt, milestone_id, project_id, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, lk_now())
 ON CONFLICT (workspace_id, id) DO NOTHING;
 
 -- name: Sweep
@@ -107,8 +107,8 @@ UPDATE usage_budgets SET
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: Burn
--- The tokens used in the budget's scope in the last $3 milliseconds.
-SELECT CAST(coalesce(sum(l.total_tokens), 0) AS bigint)
+-- The tokens and the money used in the budget's scope in the last $3 milliseconds.
+SELECT CAST(coalesce(sum(l.total_tokens), 0) AS bigint), CAST(coalesce(sum(l.cost_micro_usd), 0) AS bigint)
   FROM usage_budgets b
   JOIN agent_usage_logs l ON l.workspace_id = b.workspace_id AND l.created_at > lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint))
  WHERE b.workspace_id = $1 AND b.id = $2
@@ -135,3 +135,91 @@ SELECT skill_name, count(*), CAST(sum(input_tokens) AS bigint), CAST(sum(output_
 SELECT p.model, p.input, p.output, p.cache_read, p.cache_write
   FROM model_prices p
  WHERE p.valid_from = (SELECT max(n.valid_from) FROM model_prices n WHERE n.model = p.model AND n.valid_from <= (SELECT lk_now()));
+
+-- name: UseReservation
+UPDATE usage_reservations SET
+  tokens = CASE WHEN tokens > $4 THEN tokens - $4 ELSE 0 END, micro_usd = CASE WHEN micro_usd > $5 THEN micro_usd - $5 ELSE 0 END
+ WHERE workspace_id = $1 AND task_id = $2 AND attempt = $3 AND settled_at IS NULL;
+
+-- name: Corrections
+SELECT c.task_type, c.samples, c.permille FROM usage_corrections c WHERE c.workspace_id = $1 AND c.samples >= $2;
+
+-- name: Exhausted
+-- Tasks that are worked on although a budget is spent.
+SELECT t.id, t.attempt, t.agent_id, b.scope, b.scope_id, b.period_end
+  FROM usage_budgets b
+  JOIN agent_tasks t ON t.workspace_id = b.workspace_id AND t.status IN ('ASSIGNED', 'RUNNING')
+   AND CASE b.scope WHEN 'global' THEN '' WHEN 'project' THEN CAST(t.project_id AS text) WHEN 'milestone' THEN CAST(t.milestone_id AS text)
+       WHEN 'task' THEN CAST(t.id AS text) WHEN 'agent' THEN CAST(t.agent_id AS text) END = b.scope_id
+ WHERE b.workspace_id = $1 AND b.threshold = 100 AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
+ ORDER BY t.id, b.period_end DESC, b.id
+ LIMIT $2;
+
+-- name: Resumable
+-- Tasks that a budget paused, and that no budget holds up any more.
+SELECT t.id
+  FROM agent_tasks t
+ WHERE t.workspace_id = $1 AND t.status = 'PAUSED' AND t.status_reason = $2
+   AND NOT EXISTS (
+     SELECT 1 FROM usage_budgets b
+      WHERE b.workspace_id = $1 AND b.threshold = 100 AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
+        AND CASE b.scope WHEN 'global' THEN '' WHEN 'project' THEN CAST(t.project_id AS text) WHEN 'milestone' THEN CAST(t.milestone_id AS text)
+            WHEN 'task' THEN CAST(t.id AS text) END = b.scope_id)
+ ORDER BY t.id
+ LIMIT $3;
+
+-- name: Rates
+-- People's budgets of the workspace and of the agents in $2 and $3 whose period is now, with what their scope
+-- used in the last $4 milliseconds.
+SELECT b.allocated, b.consumed, b.allocated_micro_usd, b.consumed_micro_usd, b.period_end, (SELECT lk_now()),
+       CAST(coalesce(sum(l.total_tokens), 0) AS bigint), CAST(coalesce(sum(l.cost_micro_usd), 0) AS bigint)
+  FROM usage_budgets b
+  LEFT JOIN agent_usage_logs l ON l.workspace_id = b.workspace_id AND l.created_at > lk_plus((SELECT lk_now()), 0 - CAST($4 AS bigint))
+   AND (b.scope = 'global' OR b.scope_id IN (l.agent, l.agent || ':' || l.surface))
+ WHERE b.workspace_id = $1 AND (b.scope = 'global' OR b.scope = 'agent' AND b.scope_id IN ($2, $3)) AND b.created_by <> 'lanekeeper'
+   AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
+ GROUP BY b.workspace_id, b.id;
+
+-- name: Tiers
+-- What the workspace chose for its tiers, and what is offered for them, the cheapest first.
+SELECT t.tier, t.model, true, 0
+  FROM model_tiers t
+ WHERE t.workspace_id = $1
+ UNION ALL
+SELECT p.tier, p.model, false, p.output
+  FROM model_prices p
+ WHERE p.tier IS NOT NULL
+   AND p.valid_from = (SELECT max(n.valid_from) FROM model_prices n WHERE n.model = p.model AND n.valid_from <= (SELECT lk_now()))
+ ORDER BY 4, 2;
+
+-- name: ChooseTier
+INSERT INTO model_tiers (workspace_id, tier, model, updated_at) VALUES ($1, $2, $3, lk_now())
+ON CONFLICT (workspace_id, tier) DO UPDATE SET model = EXCLUDED.model, updated_at = EXCLUDED.updated_at;
+
+-- name: TaskUsed
+-- All attempts of a task.
+SELECT CAST(coalesce(sum(l.total_tokens), 0) AS bigint) FROM agent_usage_logs l WHERE l.workspace_id = $1 AND l.task_id = $2;
+
+-- name: Past
+-- Tasks that were completed, the latest first.
+SELECT e.task_id, e.task_type, e.complexity, e.estimated, e.used, e.finished_at
+  FROM usage_estimates e
+ WHERE e.workspace_id = $1 AND e.finished_at IS NOT NULL
+   AND (CAST($2 AS text) IS NULL OR e.task_type = $2)
+   AND (e.finished_at, e.task_id) < ($3, $4)
+ ORDER BY e.finished_at DESC, e.task_id DESC
+ LIMIT $5;
+
+-- name: TaskModels
+-- What tasks have used of each model.
+SELECT l.model, count(*), CAST(sum(l.input_tokens) AS bigint), CAST(sum(l.output_tokens) AS bigint), CAST(sum(l.cache_read_tokens) AS bigint),
+       CAST(sum(l.cache_write_tokens) AS bigint)
+  FROM agent_usage_logs l
+ WHERE l.workspace_id = $1 AND l.task_id IS NOT NULL AND l.created_at >= $2 AND l.created_at < $3
+ GROUP BY l.model;
+
+-- name: Lately
+-- What was used since $2, and when the latest of it was.
+SELECT CAST(coalesce(sum(l.total_tokens), 0) AS bigint), CAST(coalesce(sum(l.cost_micro_usd), 0) AS bigint), max(l.created_at)
+  FROM agent_usage_logs l
+ WHERE l.workspace_id = $1 AND l.created_at >= $2;

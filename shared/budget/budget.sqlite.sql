@@ -27,3 +27,107 @@ SELECT k.key, count(*), sum(k.input_tokens), sum(k.output_tokens), sum(k.cache_r
  GROUP BY k.key
  ORDER BY CASE WHEN $2 = 'day' THEN k.key END DESC, sum(k.total_tokens) DESC, k.key
  LIMIT $5;
+
+-- name: LockCovers
+SELECT b.id
+  FROM usage_budgets b
+  JOIN json_each($2) c ON b.scope = c.value ->> 0 AND b.scope_id = c.value ->> 1
+ WHERE b.workspace_id = $1 AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now());
+
+-- name: LookCovers
+-- For each scope in $2 the newest budget that has begun, even if its period is over.
+SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, coalesce(sum(r.tokens), 0),
+       b.allocated_micro_usd, b.consumed_micro_usd, coalesce(sum(r.micro_usd), 0),
+       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now())
+  FROM json_each($2) c
+  JOIN usage_budgets b ON b.workspace_id = $1 AND b.scope = c.value ->> 0 AND b.scope_id = c.value ->> 1
+  LEFT JOIN usage_reservations r
+         ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
+ WHERE b.period_start = (SELECT max(n.period_start) FROM usage_budgets n
+                          WHERE n.workspace_id = $1 AND n.scope = b.scope AND n.scope_id = b.scope_id AND n.period_start <= (SELECT lk_now()))
+ GROUP BY b.workspace_id, b.id
+ ORDER BY b.id;
+
+-- name: Planned
+-- Where the next planned period of a scope begins, for the places of the rows in $2 that it cuts short.
+SELECT c.key, min(b.period_start)
+  FROM json_each($2) c
+  JOIN usage_budgets b ON b.workspace_id = $1 AND b.scope = c.value ->> 0 AND b.scope_id = c.value ->> 1
+   AND b.period_start < c.value ->> 5 AND b.period_end > c.value ->> 4
+ GROUP BY c.key;
+
+-- name: InsertPeriods
+INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, allocated_micro_usd, period_start, period_end, created_by, created_at, updated_at)
+SELECT $1, c.value ->> 6, c.value ->> 0, c.value ->> 1, c.value ->> 8, c.value ->> 9, c.value ->> 4, c.value ->> 5, c.value ->> 10, lk_now(), lk_now()
+  FROM json_each($2) c;
+
+-- name: CarryOver
+UPDATE usage_reservations SET budget_id = c.value ->> 6
+  FROM json_each($2) c
+ WHERE workspace_id = $1 AND budget_id = c.value ->> 7 AND task_id IS NOT NULL AND settled_at IS NULL;
+
+-- name: Recount
+UPDATE usage_budgets SET
+  reserved = live.tokens, reserved_micro_usd = live.micro_usd,
+  overdraft = max(0, consumed + live.tokens - allocated),
+  overdraft_micro_usd = max(0, coalesce(consumed_micro_usd + live.micro_usd - allocated_micro_usd, 0)), updated_at = lk_now()
+  FROM (SELECT r.budget_id, sum(r.tokens) AS tokens, sum(r.micro_usd) AS micro_usd
+          FROM usage_reservations r
+         WHERE r.workspace_id = $1 AND r.budget_id IN (SELECT i.value FROM json_each($2) i)
+           AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
+         GROUP BY r.budget_id) AS live
+ WHERE workspace_id = $1 AND id = live.budget_id;
+
+-- name: HoldAttempts
+INSERT INTO usage_reservations (workspace_id, id, budget_id, holder, tokens, micro_usd, created_at, expires_at, task_id, attempt)
+SELECT b.workspace_id, c.value ->> 0, b.id, 'task:' || (c.value ->> 2) || ':' || (c.value ->> 3), c.value ->> 4, c.value ->> 5,
+       lk_now(), $3, c.value ->> 2, c.value ->> 3
+  FROM json_each($2) c
+  JOIN usage_budgets b ON b.workspace_id = $1 AND b.id = c.value ->> 1;
+
+-- name: Promise
+-- Only budgets that have as much as is reserved.
+UPDATE usage_budgets SET
+  reserved = live.tokens, reserved_micro_usd = live.micro_usd, overdraft = 0, overdraft_micro_usd = 0, updated_at = lk_now()
+  FROM (SELECT r.budget_id, sum(r.tokens) AS tokens, sum(r.micro_usd) AS micro_usd
+          FROM usage_reservations r
+         WHERE r.workspace_id = $1 AND r.budget_id IN (SELECT i.value FROM json_each($2) i)
+           AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
+         GROUP BY r.budget_id) AS live
+ WHERE workspace_id = $1 AND id = live.budget_id AND consumed + live.tokens <= allocated
+   AND (allocated_micro_usd IS NULL OR consumed_micro_usd + live.micro_usd <= allocated_micro_usd);
+
+-- name: Estimated
+INSERT INTO usage_estimates (workspace_id, task_id, estimated)
+SELECT $1, c.value ->> 0, c.value ->> 1 FROM json_each($2) c WHERE true
+ON CONFLICT (workspace_id, task_id) DO UPDATE SET estimated = EXCLUDED.estimated;
+
+-- name: Spend
+-- What was used goes from the attempt's reservation to consumption, and beyond it into what is left.
+UPDATE usage_budgets SET
+  consumed = consumed + $3, consumed_micro_usd = consumed_micro_usd + $4, reserved = live.tokens, reserved_micro_usd = live.micro_usd,
+  overdraft = max(0, consumed + $3 + live.tokens - allocated),
+  overdraft_micro_usd = max(0, coalesce(consumed_micro_usd + $4 + live.micro_usd - allocated_micro_usd, 0)), updated_at = lk_now()
+  FROM (SELECT c.value AS budget_id, coalesce(sum(r.tokens), 0) AS tokens, coalesce(sum(r.micro_usd), 0) AS micro_usd
+          FROM json_each($2) c
+          LEFT JOIN usage_reservations r
+                 ON r.workspace_id = $1 AND r.budget_id = c.value AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
+         GROUP BY c.value) AS live
+ WHERE workspace_id = $1 AND id = live.budget_id;
+
+-- name: Learn
+-- Types of which a task was finished since they were last looked at, by their last 200.
+INSERT INTO usage_corrections (workspace_id, task_type, samples, permille, learned_at)
+SELECT $1, m.task_type, max(m.n), CAST(avg(m.ratio) + 0.5 AS INTEGER), lk_now()
+  FROM (SELECT f.task_type, e.used * 1000.0 / (e.complexity * $2) AS ratio, count(*) OVER (PARTITION BY f.task_type) AS n,
+               row_number() OVER (PARTITION BY f.task_type ORDER BY e.used * 1000.0 / (e.complexity * $2)) AS place
+          FROM (SELECT DISTINCT task_type FROM usage_estimates
+                 WHERE workspace_id = $1 AND finished_at > (SELECT lk_plus(coalesce(max(learned_at), 0), -600000)
+                                                              FROM usage_corrections WHERE workspace_id = $1)) f
+          JOIN usage_estimates e ON e.workspace_id = $1 AND e.task_id IN (
+                 SELECT x.task_id FROM usage_estimates x
+                  WHERE x.workspace_id = $1 AND x.task_type = f.task_type AND x.finished_at IS NOT NULL
+                  ORDER BY x.finished_at DESC LIMIT 200)) m
+ WHERE m.place IN ((m.n + 1) / 2, (m.n + 2) / 2)
+ GROUP BY m.task_type
+ON CONFLICT (workspace_id, task_type) DO UPDATE SET samples = EXCLUDED.samples, permille = EXCLUDED.permille, learned_at = EXCLUDED.learned_at;

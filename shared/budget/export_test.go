@@ -9,4 +9,4 @@ var (
 )
 
 // Project projects a budget that uses burn tokens a day.
-func (b Budget) Project(burn int64, now time.Time) Projection { return b.project(burn, now) }
+func (b Budget) Project(burn int64, now time.Time) Projection { return b.project(burn, 0, now) }

@@ -3,6 +3,7 @@ package budget_test
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/task"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -25,8 +27,15 @@ func TestMain(m *testing.M) {
 // world is a fresh workspace on one engine. Its clock says noon.
 type world struct {
 	dbtest.Env
-	s    *budget.Store
-	noon time.Time
+	s     *budget.Store
+	tasks *task.Store
+	q     statements
+	noon  time.Time
+}
+
+// statements are what other packages do to the tables.
+type statements struct {
+	BySkill, Assign, Attempt, Start, Project, Happened, FinishAll, AddUsage, AddTasks, CapMoney db.Query
 }
 
 func onEach(t *testing.T, fn func(t *testing.T, w world)) {
@@ -34,14 +43,25 @@ func onEach(t *testing.T, fn func(t *testing.T, w world)) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		noon := time.Now().UTC().Truncate(24 * time.Hour).Add(36 * time.Hour)
 		e.Skew.Advance(time.Until(noon))
-		fn(t, world{Env: e, s: open(t, e.DB), noon: noon})
+		fn(t, newWorld(t, e, noon))
 	})
 }
 
+func newWorld(t testing.TB, e dbtest.Env, noon time.Time) world {
+	t.Helper()
+	w := world{Env: e, s: open(t, e.DB), noon: noon}
+	var err error
+	w.tasks, err = task.New(e.DB, newID, func() float64 { return 0.5 })
+	check(t, err)
+	check(t, db.Load(os.DirFS("testdata"), &w.q))
+	return w
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
 func open(t testing.TB, d *db.DB) *budget.Store {
 	t.Helper()
-	ids := func() string { return uuid.Must(uuid.NewV7()).String() }
-	s, err := budget.New(d, ids, time.Now)
+	s, err := budget.New(d, newID, time.Now)
 	check(t, err)
 	return s
 }

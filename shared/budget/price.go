@@ -114,6 +114,26 @@ func (s *Store) freshPrices(ctx context.Context) error {
 	return nil
 }
 
+// freshPricesIn is freshPrices in a transaction.
+func (s *Store) freshPricesIn(ctx context.Context, tx Tx) error {
+	now := s.clock()
+	if !s.prices.stale(now) {
+		return nil
+	}
+	var list []price
+	if err := tx.Each(ctx, collectPrices(&list), s.q.Prices); err != nil {
+		return fmt.Errorf("read prices: %w", err)
+	}
+	s.prices.set(list, now)
+	return nil
+}
+
+func collectPrices(into *[]price) func(db.Scan) error {
+	return db.Append(into, func(scan db.Scan, p *price) error {
+		return scan(&p.model, &p.input, &p.output, &p.cacheRead, &p.cacheWrite)
+	})
+}
+
 // stalePrices adds a read of the prices to a batch when they are stale. Call keep after the batch
 // was sent.
 func (s *Store) stalePrices(b *db.Batch) (keep func()) {
@@ -122,12 +142,7 @@ func (s *Store) stalePrices(b *db.Batch) (keep func()) {
 		return func() {}
 	}
 	var list []price
-	b.Each(func(scan db.Scan) error {
-		var p price
-		err := scan(&p.model, &p.input, &p.output, &p.cacheRead, &p.cacheWrite)
-		list = append(list, p)
-		return err
-	}, s.q.Prices)
+	b.Each(collectPrices(&list), s.q.Prices)
 	return func() { s.prices.set(list, now) }
 }
 

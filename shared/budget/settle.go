@@ -63,7 +63,7 @@ func (s *Store) SettleIn(b *db.Batch, r Reservation, u Used) (microUSD int64) {
 	b.Exec(s.q.Charge, r.ID, used.TotalTokens(), microUSD)
 	b.Exec(s.q.End, r.ID)
 	b.Exec(s.q.Log, r.ID, db.Null(r.Execution), r.Trace, db.Null(r.Session), db.Null(r.Task), r.Agent, db.Null(r.Skill), r.Surface,
-		cmp.Or(u.Operation, modelCall), model, used.PromptTokens, used.CompletionTokens, used.CacheReadTokens, used.CacheWriteTokens, cost, skills)
+		cmp.Or(u.Operation, modelCall), model, used.PromptTokens, used.CompletionTokens, used.CacheReadTokens, used.CacheWriteTokens, cost, skills, nil, nil, nil)
 	return microUSD
 }
 

@@ -1,9 +1,7 @@
 package budget_test
 
 import (
-	"embed"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -17,17 +15,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-//go:embed testdata/*.sql
-var testdata embed.FS
-
 // bySkill reads the view, as "skill tokens cost".
 func (w world) bySkill(t testing.TB) (rows []string) {
 	t.Helper()
-	var q struct{ BySkill db.Query }
-	files, err := fs.Sub(testdata, "testdata")
-	check(t, err)
-	check(t, db.Load(files, &q))
-	err = w.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
+	err := w.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
 		var skill, day string
 		var tokens, cost int64
 		err := scan(&skill, &day, &tokens, &cost)
@@ -36,7 +27,7 @@ func (w world) bySkill(t testing.TB) (rows []string) {
 		}
 		rows = append(rows, fmt.Sprintf("%s %d %d", skill, tokens, cost))
 		return err
-	}, q.BySkill)
+	}, w.q.BySkill)
 	check(t, err)
 	return rows
 }
@@ -83,7 +74,7 @@ func TestACallCountsForTheSkillsItAskedFor(t *testing.T) {
 // TestSharesAddUp: the shares add up to the usage, whatever it is and however many skills share it.
 func TestSharesAddUp(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
-		w := world{Env: e, s: open(t, e.DB)}
+		w := newWorld(t, e, time.Time{})
 		rapid.Check(t, func(rt *rapid.T) {
 			w.Workspace = dbtest.NewWorkspace(t, w.DB)
 			for range rapid.IntRange(1, 4).Draw(rt, "calls") {

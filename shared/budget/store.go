@@ -18,6 +18,11 @@ type queries struct {
 	LockThese, Allocate, Get, List, Burn, Usage db.Query
 	UsageBySkill                                db.Query
 	Prices                                      db.Query
+
+	LockCovers, LookCovers, Planned, InsertPeriods, CarryOver, Recount db.Query
+	HoldAttempts, Promise, Estimated, UseReservation, Spend            db.Query
+	Corrections, Learn, Exhausted, Resumable, Rates                    db.Query
+	Tiers, ChooseTier, TaskUsed, Past, TaskModels, Lately              db.Query
 }
 
 // Store is the budgets of all workspaces. It is safe for concurrent use.

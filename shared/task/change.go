@@ -115,6 +115,19 @@ func set[T any](to, from *T) {
 	}
 }
 
+// Pause pauses a task for a reason that says who may resume it, and logs why in a sentence. Errors:
+// [db.ErrNoRows], [StatusError].
+func (s *Store) Pause(ctx context.Context, tx Tx, id, actor, reason, why string) (Task, error) {
+	t, err := s.head(ctx, tx, id)
+	if err == nil {
+		err = t.allowed(Paused, "a pause")
+	}
+	if err != nil {
+		return Task{}, err
+	}
+	return s.move(ctx, tx, t, "paused", "", Entry{Level: Warn, To: Paused, Message: why, Actor: actor}, s.q.Pause, reason)
+}
+
 // Cancel aborts a task for good: it is never requeued. An attempt under way is over. A task that
 // waits for the end of its backoff may be cancelled, too. Errors: [db.ErrNoRows], [StatusError],
 // [problem.InvalidError].

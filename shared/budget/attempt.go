@@ -1,0 +1,283 @@
+package budget
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// Tx is an open transaction: a [db.Tx] or a lane's.
+type Tx interface {
+	Later() *db.Batch
+	Exec(ctx context.Context, q db.Query, args ...any) (int64, error)
+	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
+}
+
+// A Cover says what an attempt at a task is for, and who makes it: ids, of which each may be empty.
+// The budgets of these scopes and the global one cover the attempt.
+type Cover struct{ Task, Milestone, Project, Agent string }
+
+// scopeKey names one scope.
+type scopeKey struct {
+	Scope Scope
+	ID    string
+}
+
+func (c Cover) scopes() []scopeKey {
+	out := []scopeKey{{Global, ""}}
+	for _, k := range []scopeKey{{Project, c.Project}, {Milestone, c.Milestone}, {Task, c.Task}, {Agent, c.Agent}} {
+		if k.ID != "" {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// A Ledger has budgets that a transaction has locked and read, and the attempts that it has
+// reserved for since. It is not safe for concurrent use.
+type Ledger struct {
+	budgets map[scopeKey]*Budget // those whose period is now
+	held    []attempt
+}
+
+// attempt is what was reserved for one attempt.
+type attempt struct {
+	task             string
+	number           int
+	tokens, microUSD int64
+	budgets          []string
+}
+
+// Lock locks the budgets of the covers in the order of their ids, and reads them in a statement
+// after that. It first begins the next period of budgets whose period is over. The number of
+// statements does not depend on that of the covers: two in one round trip, and seven more for each time
+// that periods begin. A transaction locks agents before and tasks after the budgets.
+func (s *Store) Lock(ctx context.Context, tx Tx, covers []Cover) (*Ledger, error) {
+	var keys []scopeKey
+	for _, c := range covers {
+		keys = append(keys, c.scopes()...)
+	}
+	slices.SortFunc(keys, func(a, b scopeKey) int { return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.ID, b.ID)) })
+	scopes := encodeScopes(slices.Compact(keys))
+	for range maxRolls {
+		var locked []string
+		var over []Budget
+		tx.Later().Each(func(scan db.Scan) error {
+			locked = append(locked, "")
+			return scan(&locked[len(locked)-1])
+		}, s.q.LockCovers, scopes)
+		if err := tx.Each(ctx, collect(&over), s.q.LookCovers, scopes); err != nil {
+			return nil, fmt.Errorf("lock budgets: %w", err)
+		}
+		due, current := repeating(over)
+		if len(due) > 0 {
+			if err := s.begin(ctx, tx, scopes); err != nil {
+				return nil, fmt.Errorf("begin the next periods of budgets: %w", err)
+			}
+			continue
+		}
+		if slices.ContainsFunc(current, func(b Budget) bool { return !slices.Contains(locked, b.ID) }) {
+			continue // it was made meanwhile
+		}
+		l := &Ledger{budgets: map[scopeKey]*Budget{}}
+		for i := range current {
+			l.budgets[scopeKey{current[i].Scope, current[i].ScopeID}] = &current[i]
+		}
+		return l, nil
+	}
+	return nil, fmt.Errorf("lock budgets: %w", errPeriod)
+}
+
+// repeating splits the newest begun budgets into those that must begin their next period, and those
+// whose period is now. Automatic budgets are made again by who needs them.
+func repeating(over []Budget) (due, current []Budget) {
+	for _, b := range over {
+		switch {
+		case b.active():
+			current = append(current, b)
+		case b.CreatedBy != Automatic:
+			due = append(due, b)
+		}
+	}
+	return due, current
+}
+
+// begin makes the next periods of the scopes' budgets whose period is over, under the lock of the
+// workspace's row, which only transactions take that lock no budget afterwards. A period ends where a
+// planned one begins. The reservations of open attempts go on in the new period.
+func (s *Store) begin(ctx context.Context, tx Tx, scopes string) error {
+	var now time.Time
+	var over []Budget
+	tx.Later().One([]any{&now}, s.q.LockPeriods)
+	if err := tx.Each(ctx, collect(&over), s.q.LookCovers, scopes); err != nil {
+		return err
+	}
+	due, _ := repeating(over)
+	if len(due) == 0 {
+		return nil // somebody else has made them
+	}
+	ids := make([]string, len(due))
+	rows := func() string {
+		out := make([][]any, len(due))
+		for i, b := range due {
+			var money any
+			if b.Capped {
+				money = b.MicroUSD.Allocated
+			}
+			out[i] = []any{b.Scope, b.ScopeID, b.Start, b.End, b.Start.UnixMicro(), b.End.UnixMicro(), ids[i], b.ID, b.Tokens.Allocated, money, b.CreatedBy}
+		}
+		return encode(out)
+	}
+	for i := range due {
+		due[i].Start, due[i].End = successor(due[i].Start, due[i].End, now)
+		ids[i] = s.ids()
+	}
+	err := tx.Each(ctx, func(scan db.Scan) error {
+		var i int
+		var planned time.Time
+		if err := scan(&i, &planned); err != nil {
+			return err
+		}
+		due[i].End = planned
+		return nil
+	}, s.q.Planned, rows())
+	if err != nil {
+		return err
+	}
+	all := rows()
+	tx.Later().Exec(s.q.InsertPeriods, all)
+	tx.Later().Exec(s.q.CarryOver, all)
+	_, err = tx.Exec(ctx, s.q.Recount, encode(ids))
+	return err
+}
+
+// Hold reserves tokens and money for an attempt in all budgets that cover it, or in none. It changes
+// only the ledger; [Store.Write] stores that. It returns nil if all budgets had enough, else which had the
+// least, in relation to what was asked of it.
+func (l *Ledger) Hold(c Cover, task string, number int, tokens, microUSD int64) *RefusedError {
+	if refused := l.Fits(c, tokens, microUSD); refused != nil {
+		return refused
+	}
+	a := attempt{task: task, number: number, tokens: tokens, microUSD: microUSD}
+	for _, k := range c.scopes() {
+		if b := l.budgets[k]; b != nil {
+			b.Tokens.Reserved += tokens
+			b.MicroUSD.Reserved += microUSD
+			a.budgets = append(a.budgets, b.ID)
+		}
+	}
+	l.held = append(l.held, a)
+	return nil
+}
+
+// Fits reports whether all budgets of the cover have that much left: nil, or the first that has not,
+// from the widest scope to the narrowest.
+func (l *Ledger) Fits(c Cover, tokens, microUSD int64) *RefusedError {
+	for _, k := range c.scopes() {
+		if b := l.budgets[k]; b != nil {
+			if refused := b.fits(tokens, microUSD); refused != nil {
+				return refused
+			}
+		}
+	}
+	return nil
+}
+
+// fits reports whether a budget has that much left.
+func (b *Budget) fits(tokens, microUSD int64) *RefusedError {
+	refused := &RefusedError{Scope: b.Scope, ScopeID: b.ScopeID, FreesAt: b.End}
+	left, asked, spent := b.Tokens.Remaining(), tokens, b.Tokens.Allocated-b.Tokens.Consumed
+	if left >= asked && (asked > 0 || spent > 0) {
+		if !b.Capped {
+			return nil
+		}
+		left, asked, spent = b.MicroUSD.Remaining(), microUSD, b.MicroUSD.Allocated-b.MicroUSD.Consumed
+		refused.Money = true
+		if left >= asked && spent > 0 {
+			return nil
+		}
+	}
+	refused.Remaining = max(0, left)
+	if b.lapse != nil && spent >= asked && b.lapse.Before(b.End) {
+		refused.FreesAt = *b.lapse // others' reservations use the rest until then
+	}
+	return refused
+}
+
+// Remaining returns what the budgets of the cover have left: the smallest amount of each kind, and
+// [MaxTokens] or [MaxMicroUSD] where nothing bounds it.
+func (l *Ledger) Remaining(c Cover) (tokens, microUSD int64) {
+	tokens, microUSD = MaxTokens, MaxMicroUSD
+	for _, k := range c.scopes() {
+		if b := l.budgets[k]; b != nil {
+			tokens = min(tokens, max(0, b.Tokens.Remaining()))
+			if b.Capped {
+				microUSD = min(microUSD, max(0, b.MicroUSD.Remaining()))
+			}
+		}
+	}
+	return tokens, microUSD
+}
+
+// errOverspent means that rows have changed although they were locked.
+var errOverspent = fmt.Errorf("a budget that was locked has changed: nothing is reserved")
+
+// Write stores what the ledger has reserved, with one statement for each table, in one round trip. The
+// transaction must insert the attempts, before or after. A reservation lives until its attempt ends;
+// that settles it, whoever ends it. An error must end the transaction.
+func (s *Store) Write(ctx context.Context, tx Tx, l *Ledger) error {
+	if len(l.held) == 0 {
+		return nil
+	}
+	estimates, rows, ids := [][]any{}, [][]any{}, []string{}
+	for _, a := range l.held {
+		if a.tokens > 0 {
+			estimates = append(estimates, []any{a.task, a.tokens})
+		}
+		id := s.ids()
+		for _, of := range a.budgets {
+			rows = append(rows, []any{id, of, a.task, a.number, a.tokens, a.microUSD})
+			ids = append(ids, of)
+		}
+	}
+	l.held = nil
+	if len(estimates) > 0 {
+		tx.Later().Exec(s.q.Estimated, encode(estimates))
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	tx.Later().Exec(s.q.HoldAttempts, encode(rows), endOfTime).MustFindAll(len(rows))
+	n, err := tx.Exec(ctx, s.q.Promise, encode(ids))
+	if err == nil && n != int64(len(ids)) {
+		err = errOverspent
+	}
+	if err != nil {
+		return fmt.Errorf("reserve for attempts: %w", err)
+	}
+	return nil
+}
+
+func encodeScopes(keys []scopeKey) string {
+	rows := make([][2]string, len(keys))
+	for i, k := range keys {
+		rows[i] = [2]string{string(k.Scope), k.ID}
+	}
+	return encode(rows)
+}
+
+// encode is the JSON of our own types, which always has one.
+func encode(v any) string {
+	out, err := json.Marshal(v)
+	if err != nil {
+		return "null"
+	}
+	return string(out)
+}

@@ -1,0 +1,372 @@
+package budget_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+)
+
+// aTask creates a PENDING task.
+func (w world) aTask(t testing.TB, project, metadata string) task.Task {
+	t.Helper()
+	var is task.Task
+	check(t, w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
+		is, err = w.tasks.Create(ctx, tx, task.Task{
+			Title: "a task", Priority: task.DefaultPriority, BackoffSeconds: task.DefaultBackoff, Project: project, Metadata: []byte(metadata),
+			CreatedBy: "user:ada",
+		})
+		return err
+	}))
+	return is
+}
+
+func (w world) project(t testing.TB) string {
+	t.Helper()
+	id := newID()
+	_, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Project, id, "project "+id)
+	check(t, err)
+	return id
+}
+
+// assign begins the next attempt of a task as the coordinator does: it reserves tokens in all budgets
+// that cover it. A refusal changes nothing.
+func (w world) assign(t testing.TB, c budget.Cover, tokens, microUSD int64) (number int, refused *budget.RefusedError) {
+	t.Helper()
+	number, refused, err := w.tryAssign(t.Context(), c, tokens, microUSD)
+	check(t, err)
+	return number, refused
+}
+
+func (w world) tryAssign(ctx context.Context, c budget.Cover, tokens, microUSD int64) (number int, refused *budget.RefusedError, err error) {
+	err = w.DB.Tx(ctx, w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		refused = nil
+		l, err := w.s.Lock(ctx, tx, []budget.Cover{c})
+		if err != nil {
+			return err
+		}
+		is, err := w.tasks.Get(context.WithoutCancel(context.Background()), w.Workspace, c.Task)
+		if err != nil {
+			return err
+		}
+		number = is.Attempt + 1
+		if refused = l.Hold(c, c.Task, number, tokens, microUSD); refused != nil {
+			return nil
+		}
+		tx.Later().Exec(w.q.Assign, c.Task, c.Agent).MustFind()
+		tx.Later().Exec(w.q.Attempt, c.Task)
+		tx.Later().Exec(w.q.Start, c.Task)
+		return w.s.Write(ctx, tx, l)
+	})
+	return number, refused, err
+}
+
+// report counts what an attempt used.
+func (w world) report(t testing.TB, c budget.Cover, number int, model string, u llm.Usage) (out budget.Reported) {
+	t.Helper()
+	check(t, w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		l, err := w.s.Lock(ctx, tx, []budget.Cover{c})
+		if err == nil {
+			out, err = w.s.Report(ctx, tx, l, budget.Report{Usage: u, Cover: c, Attempt: number, Model: model})
+		}
+		return err
+	}))
+	return out
+}
+
+func (w world) change(t testing.TB, fn func(context.Context, *db.Tx) (task.Task, error)) {
+	t.Helper()
+	check(t, w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		_, err := fn(ctx, tx)
+		return err
+	}))
+}
+
+func (w world) complete(t testing.TB, id string) {
+	t.Helper()
+	w.change(t, func(ctx context.Context, tx *db.Tx) (task.Task, error) {
+		return w.tasks.Complete(ctx, tx, task.Report{Task: id, Actor: "agent:a"}, nil, "")
+	})
+}
+
+func TestAnAttemptReservesAtEveryLevel(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		c := budget.Cover{Project: w.project(t), Milestone: newID(), Agent: newID()}
+		c.Task = w.aTask(t, c.Project, "{}").ID
+		of := map[budget.Scope]budget.Budget{}
+		for _, k := range []struct {
+			scope budget.Scope
+			id    string
+		}{{budget.Global, ""}, {budget.Project, c.Project}, {budget.Milestone, c.Milestone}, {budget.Task, c.Task}, {budget.Agent, c.Agent}} {
+			b := w.month(k.scope, k.id, 1000)
+			b.Capped, b.MicroUSD.Allocated = true, 500
+			of[k.scope] = w.create(t, b)
+		}
+		other := w.create(t, w.month(budget.Project, newID(), 1000))
+		number, refused := w.assign(t, c, 300, 100)
+		if number != 1 || refused != nil {
+			t.Fatalf("attempt %d: %v", number, refused)
+		}
+		for _, b := range of {
+			w.holds(t, b.ID, 0, 300)
+			if got := w.get(t, b.ID).MicroUSD.Reserved; got != 100 {
+				t.Errorf("%s has $%d reserved, want 100", b.Scope, got)
+			}
+		}
+		w.holds(t, other.ID, 0, 0)
+
+		// Each level can refuse, says so, and then no level reserves anything.
+		for _, k := range []struct {
+			scope budget.Scope
+			money bool
+		}{{budget.Project, false}, {budget.Milestone, true}, {budget.Agent, false}} {
+			tight := of[k.scope]
+			c := c
+			c.Task = w.aTask(t, c.Project, "{}").ID
+			tokens, money := int64(700), int64(400)
+			if k.money {
+				_, err := w.DB.Exec(t.Context(), w.Workspace, w.q.CapMoney, tight.ID, 450)
+				check(t, err)
+			} else {
+				_, err := w.patch(t, tight.ID, 0, 900)
+				check(t, err)
+			}
+			_, refused := w.assign(t, c, tokens, money)
+			if refused == nil || refused.Scope != k.scope || refused.ScopeID != tight.ScopeID || refused.Money != k.money || !refused.FreesAt.Equal(tight.End) {
+				t.Errorf("%s: %+v", k.scope, refused)
+			}
+			for _, b := range of {
+				w.holds(t, b.ID, 0, 300)
+			}
+			_, err := w.patch(t, tight.ID, 0, 1000)
+			check(t, err)
+			_, err = w.DB.Exec(t.Context(), w.Workspace, w.q.CapMoney, tight.ID, 500)
+			check(t, err)
+		}
+	})
+}
+
+// TestWhatAssigningCosts: the number of statements depends neither on that of the attempts nor on that of the
+// budgets.
+func TestWhatAssigningCosts(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.create(t, w.month(budget.Global, "", 1e9))
+		projects := make([]string, 20)
+		for i := range projects {
+			projects[i] = w.project(t)
+			w.create(t, w.month(budget.Project, projects[i], 1e9))
+		}
+		for _, n := range []int{1, 60} {
+			covers := make([]budget.Cover, n)
+			for i := range covers {
+				p := projects[i%len(projects)]
+				covers[i] = budget.Cover{Task: w.aTask(t, p, "{}").ID, Project: p, Agent: newID()}
+			}
+			var lock, write db.Stats
+			check(t, w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				check(t, tx.Flush(ctx))
+				var l *budget.Ledger
+				lock = w.spent(func() {
+					var err error
+					l, err = w.s.Lock(ctx, tx, covers)
+					check(t, err)
+				})
+				for _, c := range covers {
+					if refused := l.Hold(c, c.Task, 1, 100, 0); refused != nil {
+						t.Error(refused)
+					}
+					tx.Later().Exec(w.q.Assign, c.Task, c.Agent)
+					tx.Later().Exec(w.q.Attempt, c.Task)
+				}
+				check(t, tx.Flush(ctx))
+				write = w.spent(func() { check(t, w.s.Write(ctx, tx, l)) })
+				return nil
+			}))
+			if want := (db.Stats{Statements: 2, RoundTrips: 1}); lock.Statements != want.Statements || lock.RoundTrips > 2 {
+				t.Errorf("%d covers: locking took %+v, want %+v", n, lock, want)
+			}
+			if want := (db.Stats{Statements: 3, RoundTrips: 1}); write != want {
+				t.Errorf("%d attempts: writing took %+v, want %+v", n, write, want)
+			}
+		}
+	})
+}
+
+// TestHoweverAnAttemptEndsItGivesTheRestBack, and no time ends its reservation before.
+func TestHoweverAnAttemptEndsItGivesTheRestBack(t *testing.T) {
+	paused := task.Paused
+	ends := []struct {
+		how string
+		end func(w world, ctx context.Context, tx *db.Tx, id string) (task.Task, error)
+	}{
+		{"completed", func(w world, ctx context.Context, tx *db.Tx, id string) (task.Task, error) {
+			return w.tasks.Complete(ctx, tx, task.Report{Task: id, Actor: "agent:a"}, nil, "")
+		}},
+		{"failed", func(w world, ctx context.Context, tx *db.Tx, id string) (task.Task, error) {
+			return w.tasks.Fail(ctx, tx, task.Report{Task: id, Actor: "agent:a"}, task.Failure{Error: "it broke"})
+		}},
+		{"cancelled", func(w world, ctx context.Context, tx *db.Tx, id string) (task.Task, error) {
+			return w.tasks.Cancel(ctx, tx, id, "user:ada", "enough")
+		}},
+		{"paused", func(w world, ctx context.Context, tx *db.Tx, id string) (task.Task, error) {
+			return w.tasks.Patch(ctx, tx, id, "user:ada", func(task.Task) error { return nil }, task.Patch{Status: &paused})
+		}},
+	}
+	onEach(t, func(t *testing.T, w world) {
+		b := w.create(t, w.month(budget.Global, "", 1000))
+		for i, e := range ends {
+			c := budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}
+			number, refused := w.assign(t, c, 500, 0)
+			if refused != nil {
+				t.Fatal(refused)
+			}
+			w.Skew.Advance(25 * time.Hour)
+			w.holds(t, b.ID, int64(i)*100, 500)
+			w.report(t, c, number, "demo", llm.Usage{PromptTokens: 60, CompletionTokens: 40})
+			w.holds(t, b.ID, int64(i)*100+100, 400)
+			w.change(t, func(ctx context.Context, tx *db.Tx) (task.Task, error) { return e.end(w, ctx, tx, c.Task) })
+			w.holds(t, b.ID, int64(i)*100+100, 0)
+		}
+	})
+}
+
+func TestWhatIsUsedBeyondTheReservationIsOverdraft(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		c := budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}
+		b := w.month(budget.Task, c.Task, 1000)
+		b.Capped, b.MicroUSD.Allocated = true, 10_000
+		b = w.create(t, b)
+		number, _ := w.assign(t, c, 600, 1000)
+		got := w.report(t, c, number, "claude-sonnet-4", llm.Usage{PromptTokens: 800, CompletionTokens: 100})
+		if got.Tokens != 900 || got.MicroUSD != 800*3+100*15 || !got.Priced || got.Exhausted != nil || len(got.Budgets) != 1 {
+			t.Errorf("the report: %+v", got)
+		}
+		w.holds(t, b.ID, 900, 0)
+		got = w.report(t, c, number, "nobody-knows", llm.Usage{PromptTokens: 300})
+		if got.Priced || got.Exhausted == nil || got.Exhausted.ID != b.ID {
+			t.Errorf("the report beyond the end: %+v", got)
+		}
+		if is := w.get(t, b.ID); is.Tokens.Consumed != 1200 || is.Tokens.Overdraft() != 200 || is.MicroUSD.Consumed != 3900 {
+			t.Errorf("the budget is %+v", is)
+		}
+		if _, refused := w.assign(t, budget.Cover{Task: c.Task, Agent: c.Agent}, 1, 0); refused == nil || refused.Remaining != 0 {
+			t.Errorf("a spent budget: %+v", refused)
+		}
+		used := w.usage(t, budget.ByTask)
+		if len(used) != 1 || used[0].Key != c.Task || used[0].Total() != 1200 || used[0].Unpriced != 1 {
+			t.Errorf("the log has %+v", used)
+		}
+	})
+}
+
+func TestANewPeriodTakesOpenReservationsAlong(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		short := w.month(budget.Global, "", 1000)
+		short.End = w.noon.Add(2 * time.Hour)
+		short = w.create(t, short)
+		open := budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}
+		number, _ := w.assign(t, open, 300, 0)
+		w.report(t, open, number, "demo", llm.Usage{PromptTokens: 100})
+		done := budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}
+		w.assign(t, done, 400, 0)
+		w.complete(t, done.Task)
+		w.Skew.Advance(3 * time.Hour)
+		if _, refused := w.assign(t, budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}, 801, 0); refused == nil || refused.Remaining != 800 {
+			t.Errorf("in the new period: %+v", refused)
+		}
+		all := w.all(t)
+		if len(all) != 2 || !all[1].Start.Equal(short.End) || all[1].End.Sub(all[1].Start) != short.End.Sub(short.Start) {
+			t.Fatalf("the budgets: %+v", all)
+		}
+		w.holds(t, all[1].ID, 0, 200)
+		w.holds(t, short.ID, 100, 0)
+		w.report(t, open, number, "demo", llm.Usage{PromptTokens: 50})
+		w.holds(t, all[1].ID, 50, 150)
+	})
+}
+
+// happened are the events of budgets.
+func (w world) happened(t testing.TB) (out []string) {
+	t.Helper()
+	check(t, w.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
+		var kind, subject string
+		err := scan(&kind, &subject)
+		out = append(out, kind)
+		return err
+	}, w.q.Happened))
+	return out
+}
+
+func TestCrossingAThresholdIsAnEventOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		c := budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}
+		b := w.create(t, w.month(budget.Global, "", 1000))
+		other := w.create(t, w.month(budget.Project, newID(), 1000))
+		number, _ := w.assign(t, c, 1000, 0)
+		step := func(tokens int, want ...string) {
+			t.Helper()
+			w.report(t, c, number, "demo", llm.Usage{PromptTokens: tokens})
+			if got := w.happened(t); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("after %d more tokens: %q, want %q", tokens, got, want)
+			}
+		}
+		step(899)
+		step(1, "budget.warning")
+		step(50, "budget.warning")
+		step(50, "budget.warning", "budget.exhausted")
+		step(10, "budget.warning", "budget.exhausted")
+		_, _, err := w.reallocate(t, other.ID, b.ID, 500)
+		check(t, err)
+		step(10, "budget.warning", "budget.exhausted")
+		step(400, "budget.warning", "budget.exhausted", "budget.warning")
+	})
+}
+
+func TestASpentBudgetPausesAndGoesOnByItself(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		project := w.project(t)
+		short := w.month(budget.Project, project, 1000)
+		short.End = w.noon.Add(2 * time.Hour)
+		w.create(t, short)
+		in := budget.Cover{Task: w.aTask(t, project, "{}").ID, Project: project, Agent: newID()}
+		out := budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}
+		number, _ := w.assign(t, in, 500, 0)
+		w.assign(t, out, 500, 0)
+		look := func() (e budget.Exhaustion) {
+			t.Helper()
+			check(t, w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
+				cost := w.spent(func() { e, err = w.s.Exhausted(ctx, tx) })
+				if cost.Statements > 4 {
+					t.Errorf("it took %+v", cost)
+				}
+				return err
+			}))
+			return e
+		}
+		w.report(t, in, number, "demo", llm.Usage{PromptTokens: 999})
+		if e := look(); len(e.Pause)+len(e.Resume) != 0 {
+			t.Errorf("not spent: %+v", e)
+		}
+		w.report(t, in, number, "demo", llm.Usage{PromptTokens: 1})
+		e := look()
+		if len(e.Pause) != 1 || e.Pause[0].Task != in.Task || e.Pause[0].Attempt != number || e.Pause[0].Agent != in.Agent ||
+			e.Pause[0].Scope != budget.Project || !e.Pause[0].FreesAt.Equal(short.End) {
+			t.Errorf("spent: %+v", e)
+		}
+		w.change(t, func(ctx context.Context, tx *db.Tx) (task.Task, error) {
+			return w.tasks.Pause(ctx, tx, in.Task, "lanekeeper", budget.PauseReason, "it is spent")
+		})
+		if e := look(); len(e.Pause)+len(e.Resume) != 0 {
+			t.Errorf("paused: %+v", e)
+		}
+		w.Skew.Advance(2 * time.Hour)
+		if e := look(); len(e.Resume) != 1 || e.Resume[0] != in.Task {
+			t.Errorf("in the next period: %+v", e)
+		}
+	})
+}

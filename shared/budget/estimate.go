@@ -1,0 +1,94 @@
+package budget
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// A TaskShape is what is known of a task before it is worked on. The zero value of a field means that
+// nothing is known.
+type TaskShape struct {
+	Type            string
+	Complexity      int   // 1 and up; [DefaultComplexity] where it is not known
+	EstimatedTokens int64 // what somebody thinks that it uses
+	Priority        int   // 1 to 10
+}
+
+// The formula of an estimate: complexity × 1000 tokens × 1.2 for tests × 1.3 of buffer × 1.15 for the
+// phase.
+const (
+	DefaultComplexity = 5
+	perComplexity     = 1000 * 12 * 13 * 115 / (10 * 10 * 100)
+	maxComplexity     = 1000
+)
+
+// minSamples is how many finished tasks of a type its correction needs.
+const minSamples = 20
+
+// Corrections say for task types by how much the formula misses what their tasks use: the median of
+// used over estimated, in thousandths. A type without an entry is not corrected.
+type Corrections map[string]int64
+
+// Shape reads a task's shape from its metadata, a JSON object. Numbers that make no sense count as
+// not known.
+func Shape(taskType string, priority int, metadata json.RawMessage) TaskShape {
+	var of map[string]json.RawMessage
+	_ = json.Unmarshal(metadata, &of) // what can't be read says nothing
+	return TaskShape{
+		Type: taskType, Priority: priority,
+		Complexity:      int(number(of["complexity"], maxComplexity)),
+		EstimatedTokens: number(of["estimatedTokens"], MaxTokens),
+	}
+}
+
+// number reads a positive number and rounds it up, or returns 0. It is at most most.
+func number(raw json.RawMessage, most int64) int64 {
+	var n float64
+	if json.Unmarshal(raw, &n) != nil || !(n > 0) {
+		return 0
+	}
+	return int64(min(math.Ceil(n), float64(most)))
+}
+
+func (t TaskShape) complexity() int64 {
+	if t.Complexity <= 0 {
+		return DefaultComplexity
+	}
+	return int64(min(t.Complexity, maxComplexity))
+}
+
+// Estimate returns how many tokens a task is expected to use, at least one. A number that somebody has
+// given is the estimate. Otherwise the formula is corrected by what is known of the task's type, and
+// rounded up.
+func Estimate(t TaskShape, c Corrections) int64 {
+	if t.EstimatedTokens > 0 {
+		return min(t.EstimatedTokens, MaxTokens)
+	}
+	permille, learned := c[t.Type]
+	if !learned {
+		permille = 1000
+	}
+	permille = min(max(1, permille), 1_000_000)
+	return (t.complexity()*perComplexity*permille + 999) / 1000
+}
+
+// Corrections reads what was learned. [Store.Exhausted] learns.
+func (s *Store) Corrections(ctx context.Context, tx Tx) (Corrections, error) {
+	c := Corrections{}
+	err := tx.Each(ctx, func(scan db.Scan) error {
+		var taskType string
+		var samples int
+		var permille int64
+		err := scan(&taskType, &samples, &permille)
+		c[taskType] = permille
+		return err
+	}, s.q.Corrections, minSamples)
+	if err != nil {
+		return nil, fmt.Errorf("read what was learned of estimates: %w", err)
+	}
+	return c, nil
+}

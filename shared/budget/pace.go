@@ -1,0 +1,72 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// Pace says how fast work may go on: as the severest of the budgets recommends.
+type Pace = Recommendation
+
+// Admits reports whether work of a priority may begin. Low priorities wait while work is throttled, and
+// only critical work goes on once it is stopped.
+func (r Recommendation) Admits(priority int) bool {
+	switch r {
+	case Stop:
+		return priority >= critical
+	case Throttle:
+		return priority >= throttled
+	}
+	return true
+}
+
+// throttled is the least priority of work that begins while work is throttled.
+const throttled = 5
+
+// Slots returns how many of n pieces of work may begin at once: half of them while work is throttled,
+// and all that is critical once it is stopped.
+func (r Recommendation) Slots(n int) int {
+	if r == Throttle {
+		return (n + 1) / 2
+	}
+	return n
+}
+
+// Pace reads the pace of a workspace: that of its global budget.
+func (s *Store) Pace(ctx context.Context, ws db.Workspace) (Pace, error) {
+	var b db.Batch
+	pace := s.PaceIn(&b, "", "")
+	if err := s.db.Read(ctx, ws, &b); err != nil {
+		return "", fmt.Errorf("read the pace: %w", err)
+	}
+	return pace(), nil
+}
+
+// PaceIn is Pace in a batch, which must be sent before pace is called. It also counts the budgets of
+// two scope ids of agents, such as flowpilot and flowpilot:hb. Budgets that are made for each day are not
+// counted: they end before they could be projected.
+func (s *Store) PaceIn(b *db.Batch, agent, here string) (pace func() Pace) {
+	worst := Continue
+	b.Each(func(scan db.Scan) error {
+		var of Budget
+		var money *int64
+		var now time.Time
+		var burn, microUSD int64
+		if err := scan(&of.Tokens.Allocated, &of.Tokens.Consumed, &money, &of.MicroUSD.Consumed, &of.End, &now, &burn, &microUSD); err != nil {
+			return err
+		}
+		if money != nil {
+			of.Capped, of.MicroUSD.Allocated = true, *money
+		}
+		is := of.project(burn, microUSD, now).Recommendation
+		if slices.Index(recommendations[:], is) > slices.Index(recommendations[:], worst) {
+			worst = is
+		}
+		return nil
+	}, s.q.Rates, agent, here, burnWindow.Milliseconds())
+	return func() Pace { return worst }
+}
