@@ -16,15 +16,16 @@ import (
 // fixtures are values for columns whose checks the builder below can't satisfy: "table.column" and
 // a SQL expression.
 var fixtures = map[string]string{
-	"agent_automations.event":     "'x'",
-	"api_keys.hash":               "sha256(gen_random_uuid()::text::bytea)",
-	"api_keys.kind":               "'site'",
-	"agent_automations.event_xid": "0",
-	"agent_automations.event_id":  "0",
-	"inbox.digest":                "encode(sha256('x'), 'hex')",
-	"kill_switches.scope":         "'agent'",
-	"kill_switches.target":        "'x' || gen_random_uuid()",
-	"usage_budgets.period_end":    "lk_now() + interval '1 day'",
+	"agent_automations.event":      "'x'",
+	"api_keys.hash":                "sha256(gen_random_uuid()::text::bytea)",
+	"api_keys.kind":                "'site'",
+	"agent_automations.event_xid":  "0",
+	"agent_automations.event_id":   "0",
+	"coordinator_commands.command": "'recover'",
+	"inbox.digest":                 "encode(sha256('x'), 'hex')",
+	"kill_switches.scope":          "'agent'",
+	"kill_switches.target":         "'x' || gen_random_uuid()",
+	"usage_budgets.period_end":     "lk_now() + interval '1 day'",
 
 	"agent_skills.name": "'x' || replace(gen_random_uuid()::text, '-', '')",
 	"workspaces.slug":   "'ws-' || gen_random_uuid()",

@@ -55,3 +55,12 @@ RETURNING o.id, o.kind, o.topic, o.key, o.order_key, o.seq, o.payload, o.format,
 
 -- name: End
 SELECT 'ended' FROM lk_outbox_end($1, $2, $3, $4, $5, $6, $7);
+
+-- name: EnqueueAll
+INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload, format, status, max_attempts,
+  due_at, expires_at, trace_id, execution_id, receiver, created_at, updated_at)
+SELECT CAST($1 AS uuid), r.id, r.kind, r.topic, r.key, r.order_key, r.seq, CAST(r.payload AS jsonb), r.format, r.status, r.max_attempts,
+       lk_plus(lk_now(), r.delay), lk_plus(lk_now(), r.ttl), r.trace_id, r.execution_id, r.receiver, lk_now(), lk_now()
+  FROM jsonb_to_recordset(CAST($2 AS jsonb)) r (id uuid, kind text, topic text, key text, order_key text, seq bigint, payload text, format smallint,
+         status text, max_attempts integer, delay bigint, ttl bigint, trace_id text, execution_id uuid, receiver text)
+ON CONFLICT (workspace_id, key) DO NOTHING;

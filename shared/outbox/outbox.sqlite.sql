@@ -53,3 +53,13 @@ UPDATE outbox SET
   sent_at = CASE WHEN $4 = 'sent' THEN lk_now() END, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND claim_token = $3
 RETURNING 'ended';
+
+-- name: EnqueueAll
+INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload, format, status, max_attempts,
+  due_at, expires_at, trace_id, execution_id, receiver, created_at, updated_at)
+SELECT $1, r.value ->> 'id', r.value ->> 'kind', r.value ->> 'topic', r.value ->> 'key', r.value ->> 'order_key', r.value ->> 'seq',
+       r.value ->> 'payload', r.value ->> 'format', r.value ->> 'status', r.value ->> 'max_attempts', lk_plus(lk_now(), r.value ->> 'delay'),
+       lk_plus(lk_now(), r.value ->> 'ttl'), r.value ->> 'trace_id', r.value ->> 'execution_id', r.value ->> 'receiver', lk_now(), lk_now()
+  FROM json_each($2) r
+ WHERE true
+ON CONFLICT (workspace_id, key) DO NOTHING;

@@ -22,6 +22,7 @@ var files embed.FS
 
 type queries struct {
 	Enqueue, Supersede, Withdraw db.Query
+	EnqueueAll                   db.Query
 	Revive                       db.Query
 	Due, Claim, End, Resend      db.Query
 	DueNow, DueAnew              db.Query
@@ -56,6 +57,34 @@ var ErrLost = errors.New("the claim on the outbox row is over")
 // the id does not exist.
 func (s *Store) Enqueue(ctx context.Context, b *db.Batch, r Row) (id string) {
 	return s.add(ctx, b, s.q.Enqueue, r)
+}
+
+// EnqueueAll adds rows to a batch as Enqueue does, with one statement for all of them. Their
+// SupersedeKey has no effect.
+func (s *Store) EnqueueAll(ctx context.Context, b *db.Batch, rows []Row) {
+	if len(rows) == 0 {
+		return
+	}
+	id, _ := trace.From(ctx)
+	all := make([]map[string]any, len(rows))
+	for i, r := range rows {
+		status := Ready
+		if r.Queued {
+			status = Queued
+		}
+		payload := "{}"
+		if len(r.Payload) > 0 {
+			payload = string(r.Payload)
+		}
+		all[i] = map[string]any{
+			"id": cmp.Or(r.ID, s.ids()), "kind": r.Kind, "topic": r.Topic, "key": r.Key, "order_key": db.Null(r.OrderKey), "seq": db.Null(r.Seq),
+			"payload": payload, "format": cmp.Or(r.Format, firstFormat), "status": status, "max_attempts": cmp.Or(r.MaxAttempts, defaultAttempts),
+			"delay": r.Delay.Milliseconds(), "ttl": db.Null(r.TTL.Milliseconds()), "trace_id": cmp.Or(r.Trace, id),
+			"execution_id": db.Null(cmp.Or(r.Execution, trace.Execution(ctx))), "receiver": db.Null(r.Receiver),
+		}
+	}
+	raw, _ := json.Marshal(all) // texts and numbers always encode
+	b.Exec(s.q.EnqueueAll, string(raw))
 }
 
 // Revive adds a row as Enqueue does. If the workspace has an ended row of the same key, Revive

@@ -194,6 +194,11 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Task, erro
 	return first(found, err)
 }
 
+// GetIn is Get in a transaction, after what is queued there.
+func (s *Store) GetIn(ctx context.Context, tx Tx, id string) (Task, error) {
+	return s.read(ctx, tx, id)
+}
+
 // read reads a task in a transaction, after what is queued there.
 func (s *Store) read(ctx context.Context, tx Tx, id string) (Task, error) {
 	var found []Task

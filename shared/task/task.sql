@@ -127,7 +127,7 @@ UPDATE agent_tasks SET status = 'ABORTED', cancelled = true, status_reason = $5,
  WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4 AND NOT cancelled;
 
 -- name: Retry
-UPDATE agent_tasks SET status = 'PENDING', status_reason = NULL, retry_count = 0, next_attempt_at = NULL, failed_at = NULL,
+UPDATE agent_tasks SET status = 'PENDING', status_reason = NULL, retry_count = 0, strikes = 0, raised = false, next_attempt_at = NULL, failed_at = NULL,
        progress_percent = 0, current_step = NULL, version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4 AND NOT cancelled;
 

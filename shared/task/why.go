@@ -17,6 +17,8 @@ const (
 	DependencyFailed   Code = "dependency_failed" // one that can't be completed any more by itself
 	WaitsForThread     Code = "thread"            // another task is at work in its thread
 	WaitsForAgent      Code = "no_agent"
+	WaitsForCapacity   Code = "agents_full"
+	WaitsForBudget     Code = "budget"
 	IsPaused           Code = "paused"
 	WaitsForBackoff    Code = "backoff"
 	IsCancelled        Code = "cancelled"

@@ -1,0 +1,174 @@
+package coordinate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/fault"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+)
+
+// Bounds of one transaction that assigns.
+const (
+	mostAssigned = 2000
+	spare        = 64 // candidates of a queue that a budget may refuse before others are left out
+)
+
+// errMoved means that a task has changed between the decision and the lock of its row.
+var errMoved = errors.New("a task has changed meanwhile")
+
+// moved reports whether an error means that the decision was made on rows that have changed since.
+func moved(err error) bool { return errors.Is(err, errMoved) || errors.Is(err, db.ErrUnique) }
+
+// assign gives due tasks to agents and records the round, in one transaction.
+func (r *round) assign(ctx context.Context) error {
+	c := r.c
+	report := r.report
+	for try := 1; ; try++ {
+		r.report = report
+		err := c.Lanes.InHold(ctx, r.hold, func(ctx context.Context, tx lane.Tx) error {
+			if err := r.place(ctx, tx); err != nil {
+				return err
+			}
+			if err := fault.Point(ctx, "coordinate.assigned", string(r.ws)); err != nil {
+				return err
+			}
+			return r.record(ctx, tx)
+		})
+		if err == nil || !moved(err) || try == triesToAssign {
+			if err != nil {
+				return fmt.Errorf("assign tasks: %w", err)
+			}
+			return nil
+		}
+	}
+}
+
+// place locks the agents, counts what they work on in a new statement, and gives them what is due.
+func (r *round) place(ctx context.Context, tx Tx) error {
+	c := r.c
+	v, err := c.view(ctx, tx, "")
+	if err != nil || v.halted {
+		return err
+	}
+	r.report.Healthy = v.healthy()
+	p := newPool(v.all, v.locked, v.queues, v.circuits, false)
+	most := min(p.free(), mostAssigned)
+	served := p.served()
+	if most == 0 || len(served) == 0 {
+		return nil
+	}
+	var due []candidate
+	if err := tx.Each(ctx, candidates(&due), c.q.Candidates, encode(served), most+spare); err != nil {
+		return err
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	money, err := c.lock(ctx, tx, v.all, due)
+	if err != nil {
+		return err
+	}
+	given, refused := p.match(money.pace(due), money.limit(most), money.hold)
+	r.report.Refused = refused
+	r.report.Assigned = len(given)
+	r.again = r.again || len(given) == mostAssigned
+	return c.give(ctx, tx, given, money, true)
+}
+
+// view is what the assignment of tasks is decided on: the agents, locked, with the number of their open
+// attempts as of after that lock.
+type view struct {
+	locked   []string
+	all      []worker
+	queues   []queue
+	circuits map[string]circuit
+	halted   bool
+}
+
+func (v view) healthy() (n int) {
+	for _, w := range v.all {
+		if w.Status == agent.Idle || w.Status == agent.Working {
+			n++
+		}
+	}
+	return n
+}
+
+// view reads the view, in one round trip. A claim locks the one agent only.
+func (c *Coordinator) view(ctx context.Context, tx Tx, only string) (v view, err error) {
+	v.circuits = map[string]circuit{}
+	b := tx.Later()
+	b.Each(ids(&v.locked), c.q.LockAgents, db.Null(only))
+	b.Each(func(scan db.Scan) error { return scan(&v.halted) }, c.q.Halted)
+	b.Each(func(scan db.Scan) error {
+		var target string
+		var of circuit
+		err := scan(&target, &of.failures, &of.until, &of.open, db.Optional(&of.err))
+		v.circuits[target] = of
+		return err
+	}, c.q.Circuits)
+	b.Each(queues(&v.queues), c.q.Queues)
+	if err = tx.Each(ctx, workers(&v.all), c.q.Agents, db.Null(only)); err != nil {
+		return v, fmt.Errorf("read agents: %w", err)
+	}
+	return v, nil
+}
+
+// given is an assignment as it is written.
+type given struct {
+	ID      string `json:"id"`
+	Agent   string `json:"agent"`
+	Attempt int    `json:"attempt"`
+	Version int    `json:"version"`
+}
+
+// give writes assignments: tasks, attempts, log, reservations, the agents' status and, where an agent is
+// started for its task, the start. Each takes one statement.
+func (c *Coordinator) give(ctx context.Context, tx Tx, list []assignment, money *money, unasked bool) error {
+	if len(list) == 0 {
+		return nil
+	}
+	rows, lines := make([]given, len(list)), make([]line, len(list))
+	var starts []outbox.Row
+	var woken []agentChange
+	busy := map[string]bool{}
+	for i, a := range list {
+		rows[i] = given{a.ID, a.to.ID, a.attempt(), a.Version}
+		message := fmt.Sprintf("attempt %d was assigned to agent %q", a.attempt(), a.to.Name)
+		lines[i] = line{
+			Log: c.IDs(), ID: a.ID, Level: task.Info, Event: task.TaskAssigned, Message: clip(message, 1000),
+			Was: opt(string(task.Pending)), Becomes: opt(string(task.Assigned)), Attempt: opt(a.attempt()), Agent: opt(a.to.ID),
+		}
+		if a.to.perTask() && unasked {
+			starts = append(starts, start(a))
+		}
+		if a.to.Status == agent.Idle && !busy[a.to.ID] {
+			woken = append(woken, agentChange{ID: a.to.ID, Was: agent.Idle, Becomes: agent.Working})
+		}
+		busy[a.to.ID] = true
+	}
+	b := tx.Later()
+	if len(woken) > 0 {
+		b.Exec(c.q.UpdateAgents, encode(woken))
+	}
+	n, err := tx.Exec(ctx, c.q.Assign, encode(rows))
+	if err != nil {
+		return fmt.Errorf("assign %d tasks: %w", len(rows), err)
+	}
+	if n != int64(len(rows)) {
+		return fmt.Errorf("assign %d tasks: %w", len(rows), errMoved)
+	}
+	b.Exec(c.q.Attempts, encode(rows))
+	b.Exec(c.q.Logs, encode(lines), Actor, traced(ctx))
+	c.Outbox.EnqueueAll(ctx, b, starts)
+	if err := money.write(ctx, tx); err != nil {
+		return err
+	}
+	return flush(ctx, tx, c)
+}

@@ -1,0 +1,335 @@
+package coordinate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/fault"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// Cycle runs one cycle in a workspace under the lane coordinator. why says what woke it. While another
+// caller asks for the lane, or a task was put back, it goes round again, three times at most. Where
+// another cycle runs, it asks that one to go round again and returns a [lane.BusyError].
+func (c *Coordinator) Cycle(ctx context.Context, ws db.Workspace, why string) (Report, error) {
+	began := time.Now()
+	id, ok := trace.From(ctx)
+	if !ok {
+		id = c.Traces.New(trace.Coordinator)
+		ctx = trace.With(ctx, id)
+	}
+	ctx = trace.WithWorkspace(ctx, string(ws))
+	holder := lane.NewHolder("coordinator", c.Instance, id)
+	var sum Report
+	for sum.Rounds < roundsAtMost {
+		var r round
+		err := c.Lanes.Do(ctx, lane.Request{Workspace: ws, Lane: lane.Coordinator, Holder: holder}, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
+			r = round{c: c, ws: ws, hold: h, why: why, began: time.Now()}
+			return r.run(ctx)
+		})
+		if busy, isBusy := errors.AsType[*lane.BusyError](err); isBusy {
+			if sum.Rounds > 0 {
+				break // somebody else goes round now
+			}
+			if busy.WantedAt == nil {
+				err = errors.Join(err, c.Lanes.Want(ctx, ws, busy.Info, string(holder)))
+			}
+		}
+		if err != nil {
+			return sum, fmt.Errorf("coordinate: %w", err)
+		}
+		sum = sum.plus(r.report)
+		sum.Rounds++
+		if !r.again && r.hold.WantedBy() == "" {
+			break
+		}
+	}
+	sum.Took = time.Since(began)
+	return sum, nil
+}
+
+// plus adds what a further round has done. What was found is of the last round.
+func (r Report) plus(o Report) Report {
+	o.Assigned += r.Assigned
+	o.Recovered += r.Recovered
+	o.Requeued += r.Requeued
+	o.Unclaimed += r.Unclaimed
+	o.TimedOut += r.TimedOut
+	o.Failed += r.Failed
+	o.Warned += r.Warned
+	o.Paused += r.Paused
+	o.Gone += r.Gone
+	o.Commands += r.Commands
+	o.MassStale = o.MassStale || r.MassStale
+	o.Rounds = r.Rounds
+	return o
+}
+
+// round is one time through a cycle.
+type round struct {
+	c      *Coordinator
+	ws     db.Workspace
+	hold   *lane.Hold
+	why    string
+	began  time.Time
+	report Report
+	again  bool // there is more to do at once
+
+	last     *time.Time // when the cycle before ended
+	watching time.Time
+}
+
+func (r *round) run(ctx context.Context) error {
+	if err := r.tend(ctx); err != nil {
+		return err
+	}
+	if err := fault.Point(ctx, "coordinate.tended", string(r.ws)); err != nil {
+		return err
+	}
+	return r.assign(ctx)
+}
+
+// state reads when the cycle before ended, and decides since when cycles have followed each other.
+func (r *round) state(b *db.Batch) {
+	b.Each(func(scan db.Scan) error {
+		var now time.Time
+		var since *time.Time
+		if err := scan(&r.last, &since, &now); err != nil {
+			return err
+		}
+		r.watching = now
+		if r.last != nil && since != nil && now.Sub(*r.last) <= longestGap {
+			r.watching = *since
+		}
+		return nil
+	}, r.c.q.State).MustFind()
+}
+
+// tend decides about agents and about tasks that wait or work, in one transaction.
+func (r *round) tend(ctx context.Context) error {
+	c := r.c
+	report, again := r.report, r.again
+	err := c.Lanes.InHold(ctx, r.hold, func(ctx context.Context, tx lane.Tx) error {
+		r.report, r.again = report, again
+		var locked []string
+		var all []worker
+		var waiting []edge
+		var orders []command
+		b := tx.Later()
+		r.state(b)
+		b.Each(commands(&orders), c.q.Commands)
+		b.Each(edges(&waiting), c.q.Waiting)
+		b.Each(ids(&locked), c.q.LockDoubtful)
+		if err := tx.Each(ctx, workers(&all), c.q.Agents, nil); err != nil {
+			return err
+		}
+		v := watch(all, locked, r.watching)
+		list := r.obey(orders, all, locked, &v)
+		for _, d := range doom(waiting) {
+			list = append(list, d.task)
+			if d.on != "" {
+				list = append(list, d.on)
+			}
+		}
+		decisions, err := r.decide(ctx, tx, v, orders, list)
+		if err != nil {
+			return err
+		}
+		return r.apply(ctx, tx, v, orders, decisions)
+	})
+	if err != nil {
+		return fmt.Errorf("tend agents and tasks: %w", err)
+	}
+	return nil
+}
+
+// decide changes the agents, locks the tasks that may have to change, those in the list among them, and
+// decides about them in new statements.
+func (r *round) decide(ctx context.Context, tx Tx, v verdict, orders []command, list []string) ([]decision, error) {
+	c := r.c
+	if len(v.changes) > 0 {
+		tx.Later().Exec(c.q.UpdateAgents, encode(v.changes))
+	}
+	claim, late, silent, idle := -claimWithin.Milliseconds(), -lateAfter.Milliseconds(), -silentFor.Milliseconds(), -warnedFor.Milliseconds()
+	var locked []string
+	if err := tx.Each(ctx, ids(&locked), c.q.LockTasks, encode(distinct(list)), claim, late, silent); err != nil {
+		return nil, err
+	}
+	if len(locked) == 0 {
+		return nil, nil
+	}
+	var found []doubt
+	var waiting []edge
+	tx.Later().Each(doubts(&found), c.q.Doubtful, encode(locked), claim, late, silent, idle)
+	if err := tx.Each(ctx, edges(&waiting), c.q.WaitingOf, encode(locked)); err != nil {
+		return nil, err
+	}
+	ends := map[string]doomed{}
+	for _, d := range doom(waiting) {
+		ends[d.task] = d
+	}
+	gone := map[string]bool{}
+	for _, id := range v.gone {
+		gone[id] = true
+	}
+	var out []decision
+	for _, d := range found {
+		waits := d.Status == task.Pending || d.Status == task.Paused || d.Status == task.Aborted && !d.Cancelled
+		if why, ends := ends[d.ID]; ends && waits {
+			out = append(out, d.end(why))
+			continue
+		}
+		if order := reassigned(orders, d.ID); order != nil {
+			if made, ok := order.reassign(d); ok {
+				out = append(out, made)
+				r.again = true
+				continue
+			}
+		}
+		if made, ok := d.decide(v.mass && gone[d.Agent], c.Random()); ok {
+			out = append(out, made)
+		}
+	}
+	return out, nil
+}
+
+// apply writes what was decided, each table in one statement.
+func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, decisions []decision) error {
+	c, b := r.c, tx.Later()
+	var moves []move
+	var warned []move
+	var lines []line
+	for _, d := range decisions {
+		d.line.Log = c.IDs()
+		lines = append(lines, d.line)
+		if d.warn {
+			warned = append(warned, d.move)
+		} else {
+			moves = append(moves, d.move)
+		}
+		r.count(d)
+	}
+	var moved *db.Op
+	if len(moves) > 0 {
+		moved = b.Exec(c.q.Move, encode(moves))
+		b.Exec(c.q.EndAttempts, encode(attemptEnds(moves)))
+	}
+	if len(warned) > 0 {
+		b.Exec(c.q.Warn, encode(warned))
+	}
+	if len(lines) > 0 {
+		b.Exec(c.q.Logs, encode(lines), Actor, traced(ctx))
+	}
+	if len(orders) > 0 {
+		b.Exec(c.q.Done, encode(outcomes(orders)))
+		r.report.Commands += len(orders)
+	}
+	for _, d := range decisions {
+		if d.line.Event == task.DependencyCycle {
+			r.note(ctx, b, task.Error, "dependency_cycle", d.line.Message, d.line.Details)
+			b.Exec(c.q.Tell, "task.dependency_cycle", d.move.ID, traced(ctx), *d.line.Details)
+			break // the log of each task has its own
+		}
+	}
+	r.report.Healthy, r.report.Stale, r.report.Gone, r.report.MassStale = v.healthy, v.stale, r.report.Gone+len(v.gone), v.mass
+	if v.mass {
+		details := encode(map[string]any{"gateway_restart": true, "agents": v.gone})
+		r.note(ctx, b, task.Critical, "gateway_restart", fmt.Sprintf("%d agents disappeared at once: their tasks are tried again, spread over time", len(v.gone)), &details)
+		b.Exec(c.q.Tell, "agent.stale", nil, traced(ctx), details)
+	}
+	if err := flush(ctx, tx, c); err != nil {
+		return err
+	}
+	if moved != nil && moved.Affected() != int64(len(moves)) {
+		return fmt.Errorf("%d of %d locked tasks could be changed", moved.Affected(), len(moves))
+	}
+	return nil
+}
+
+// flush sends what is queued, so that its row counts are known before COMMIT.
+func flush(ctx context.Context, tx Tx, c *Coordinator) error {
+	return tx.Each(ctx, func(db.Scan) error { return nil }, c.q.Halted)
+}
+
+// attemptEnd is the end of the attempt of a move.
+type attemptEnd struct {
+	ID      string  `json:"id"`
+	Attempt int     `json:"attempt"`
+	Outcome *string `json:"outcome"`
+	Error   *string `json:"error"`
+}
+
+func attemptEnds(moves []move) (out []attemptEnd) {
+	for _, m := range moves {
+		out = append(out, attemptEnd{m.ID, m.Attempt, m.Outcome, m.Error})
+	}
+	return out
+}
+
+func (r *round) count(d decision) {
+	switch {
+	case d.kind == recovered:
+		r.report.Recovered++
+	case d.kind == requeued:
+		r.report.Requeued++
+	case d.kind == unclaimed:
+		r.report.Unclaimed++
+	case d.kind == timedOut:
+		r.report.TimedOut++
+	case d.kind == warned:
+		r.report.Warned++
+	case d.kind == paused:
+		r.report.Paused++
+	}
+	if d.move.Becomes == task.Failed {
+		r.report.Failed++
+	}
+}
+
+// note queues a row of the coordinator's log.
+func (r *round) note(ctx context.Context, b *db.Batch, level task.Level, event, message string, details *string) {
+	if runes := []rune(message); len(runes) > 1000 {
+		message = string(runes[:999]) + "…"
+	}
+	b.Exec(r.c.q.Note, r.c.IDs(), level, event, message, details, traced(ctx))
+}
+
+// distinct returns ids, each once, in the order of their first appearance.
+func distinct(list []string) []string {
+	out, seen := []string{}, map[string]bool{}
+	for _, id := range list {
+		if !seen[id] {
+			seen[id] = true
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// record writes what the round found and did, in its last transaction, and releases the lane.
+func (r *round) record(ctx context.Context, tx lane.Tx) error {
+	c, b := r.c, tx.Later()
+	b.Exec(c.q.Purge)
+	b.Exec(c.q.PurgeNotes, notesKept.Milliseconds())
+	b.Exec(c.q.PurgeCommands, notesKept.Milliseconds())
+	if err := tx.Each(ctx, func(scan db.Scan) error { return scan(&r.report.Pending, &r.report.Running) }, c.q.Counts); err != nil {
+		return err
+	}
+	s := r.report
+	b.Exec(c.q.Record, r.watching, time.Since(r.began).Milliseconds(), c.Instance, clip(r.why, 255), s.Pending, s.Running, s.Healthy, s.Stale,
+		s.Assigned, s.Recovered, s.Failed)
+	tx.Release(c.Lanes, r.hold)
+	return nil
+}
+
+func clip(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n])
+	}
+	return s
+}

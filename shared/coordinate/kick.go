@@ -1,0 +1,19 @@
+package coordinate
+
+import (
+	"context"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+)
+
+// KickTopic is the topic of the row that wakes the cycle of its workspace. Its handler calls
+// [Coordinator.Cycle].
+const KickTopic = "coordinator"
+
+// Kick adds to a batch the row that wakes the cycle of the workspace. A workspace has one such row. One
+// that is being handled becomes due again.
+func Kick(ctx context.Context, o *outbox.Store, b *db.Batch) {
+	o.Revive(ctx, b, outbox.Row{Kind: outbox.Kick, Topic: KickTopic, Key: KickTopic})
+	o.DueNow(b, KickTopic)
+}

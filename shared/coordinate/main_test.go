@@ -1,0 +1,232 @@
+package coordinate_test
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+type statements struct {
+	Beat, BeatAll, Status, Overloaded, Doubled, Edge, Estimated, Strikes, Told, Rows, Thread db.Query
+}
+
+// world is a fresh workspace on one engine with a coordinator.
+type world struct {
+	dbtest.Env
+	c      *coordinate.Coordinator
+	tasks  *task.Store
+	agents *agent.Store
+	q      statements
+}
+
+func newWorld(t testing.TB, e dbtest.Env) world {
+	t.Helper()
+	w := world{Env: e}
+	w.c = coordinator(t, e.DB)
+	w.tasks, w.agents = w.c.Tasks, w.c.Agents
+	if err := db.Load(os.DirFS("testdata"), &w.q); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// coordinator returns one that works through a handle.
+func coordinator(t testing.TB, d *db.DB) *coordinate.Coordinator {
+	t.Helper()
+	half := func() float64 { return 0.5 }
+	c := &coordinate.Coordinator{DB: d, Traces: trace.NewSource(time.Now, rand.Reader), IDs: ids, Random: half, Log: slog.New(slog.DiscardHandler), Instance: "test"}
+	var err error
+	if c.Lanes, err = lane.New(d); err != nil {
+		t.Fatal(err)
+	}
+	if c.Tasks, err = task.New(d, ids, half); err != nil {
+		t.Fatal(err)
+	}
+	if c.Agents, err = agent.New(d, ids); err != nil {
+		t.Fatal(err)
+	}
+	if c.Outbox, err = outbox.New(d, ids, half); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = c.Open(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func onEach(t *testing.T, fn func(t *testing.T, w world)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
+}
+
+func ids() string { return uuid.Must(uuid.NewV7()).String() }
+
+func (w world) tx(t testing.TB, fn func(context.Context, *db.Tx) error) {
+	t.Helper()
+	if err := w.DB.Tx(t.Context(), w.Workspace, fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w world) exec(t testing.TB, q db.Query, args ...any) {
+	t.Helper()
+	if _, err := w.DB.Exec(t.Context(), w.Workspace, q, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w world) number(t testing.TB, q db.Query, args ...any) (n int) {
+	t.Helper()
+	if err := w.DB.One(t.Context(), w.Workspace, []any{&n}, q, args...); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// draft is a task as a caller describes it.
+func draft(title string) task.Task {
+	return task.Task{
+		Title: title, Priority: task.DefaultPriority, MaxRetries: task.DefaultRetries, BackoffSeconds: task.DefaultBackoff, CreatedBy: "user:ada",
+	}
+}
+
+// create adds tasks in one transaction.
+func (w world) create(t testing.TB, drafts ...task.Task) (out []string) {
+	t.Helper()
+	w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+		out = nil
+		for _, d := range drafts {
+			is, err := w.tasks.Create(ctx, tx, d)
+			if err != nil {
+				return err
+			}
+			out = append(out, is.ID)
+		}
+		return nil
+	})
+	return out
+}
+
+func (w world) get(t testing.TB, id string) task.Task {
+	t.Helper()
+	is, err := w.tasks.Get(t.Context(), w.Workspace, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return is
+}
+
+// register adds agents in one transaction. A pull agent has sent a heartbeat.
+func (w world) register(t testing.TB, drafts ...agent.Agent) (out []string) {
+	t.Helper()
+	w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+		out = nil
+		for _, d := range drafts {
+			d.ID, d.CoordinatorEnabled, d.CreatedBy = ids(), true, "user:ada"
+			is, _, err := w.agents.Register(ctx, tx, d)
+			if err != nil {
+				return err
+			}
+			out = append(out, is.ID)
+			if is.Spawner == agent.SpawnPull {
+				tx.Later().Exec(w.q.Beat, is.ID)
+			}
+		}
+		return nil
+	})
+	return out
+}
+
+func (w world) cycle(t testing.TB) coordinate.Report {
+	t.Helper()
+	r, err := w.c.Cycle(t.Context(), w.Workspace, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// pass lets time pass with a cycle each minute, as the schedule has it, and calls each before each.
+func (w world) pass(t testing.TB, d time.Duration, each func()) (sum coordinate.Report) {
+	t.Helper()
+	for d > 0 {
+		step := min(d, time.Minute)
+		w.Skew.Advance(step)
+		d -= step
+		if each != nil {
+			each()
+		}
+		r := w.cycle(t)
+		sum.Recovered += r.Recovered
+		sum.Requeued += r.Requeued
+		sum.Assigned += r.Assigned
+		sum.Unclaimed += r.Unclaimed
+		sum.TimedOut += r.TimedOut
+		sum.Failed += r.Failed
+		sum.Warned += r.Warned
+		sum.Gone += r.Gone
+		sum.MassStale = sum.MassStale || r.MassStale
+	}
+	return sum
+}
+
+// claim claims a task for an agent, and fails if there is none.
+func (w world) claim(t testing.TB, agent string) task.Task {
+	t.Helper()
+	is, ok, err := w.c.Claim(t.Context(), w.Workspace, agent)
+	if err != nil || !ok {
+		t.Fatalf("claim: %v, %v", ok, err)
+	}
+	return is
+}
+
+func (w world) complete(t testing.TB, id string, attempt int) error {
+	t.Helper()
+	return w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		_, err := w.tasks.Complete(ctx, tx, task.Report{Task: id, Attempt: attempt, Actor: "agent:a"}, []byte(`{}`), "")
+		return err
+	})
+}
+
+func (w world) status(t testing.TB, agent string) (s agent.Status) {
+	t.Helper()
+	var enabled bool
+	if err := w.DB.One(t.Context(), w.Workspace, []any{&s, &enabled}, w.q.Status, agent); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// sound fails the test if a task has two attempts at once or an agent more tasks than it takes.
+func (w world) sound(t testing.TB) {
+	t.Helper()
+	if n := w.number(t, w.q.Doubled); n > 0 {
+		t.Errorf("%d attempts are open that should not be", n)
+	}
+	if n := w.number(t, w.q.Overloaded); n > 0 {
+		t.Errorf("%d agents have more tasks than they take", n)
+	}
+}
+
+func newWorkspace(t testing.TB, w world) db.Workspace { return dbtest.NewWorkspace(t, w.DB) }

@@ -1,0 +1,293 @@
+package coordinate_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+)
+
+// TestAStaleAgentLosesItsTask follows an agent that stops: DEGRADED, ERROR, its task tried again after
+// the backoff, by another; and the agent that comes back works again, but not on that.
+func TestAStaleAgentLosesItsTask(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		of := w.register(t, agent.Agent{Name: "dies", Capabilities: []string{"y"}}, agent.Agent{Name: "never started", Spawner: agent.SpawnHTTP, Capabilities: []string{"x"}})
+		d := draft("lost")
+		d.Metadata = []byte(`{"requiredCapabilities":["y"]}`)
+		id := w.create(t, d)[0]
+		w.pass(t, time.Minute, func() { w.exec(t, w.q.Beat, of[0]) })
+		w.claim(t, of[0])
+		if w.pass(t, 2*time.Minute, nil); w.status(t, of[0]) != agent.Degraded {
+			t.Fatalf("after 2 minutes of silence: %s", w.status(t, of[0]))
+		}
+		if is := w.get(t, id); is.Status != task.Running {
+			t.Fatalf("the task of a degraded agent is %s", is.Status)
+		}
+		r := w.pass(t, 2*time.Minute, nil)
+		if is := w.get(t, id); r.Gone != 1 || r.Recovered != 1 || is.Status != task.Aborted || is.Retries != 1 || is.Agent != "" || is.LastError != "agent_stale" ||
+			is.NextAttemptAt == nil || w.status(t, of[0]) != agent.Error {
+			t.Fatalf("after 4 minutes: %+v, %+v", r, is)
+		}
+		if n := w.number(t, w.q.Told, "agent.stale"); n != 1 {
+			t.Errorf("%d events", n)
+		}
+		w.exec(t, w.q.Beat, of[0])
+		if w.status(t, of[0]) != agent.Idle {
+			t.Errorf("the agent that came back is %s", w.status(t, of[0]))
+		}
+		if w.status(t, of[1]) != agent.Idle {
+			t.Errorf("the agent that was never started is %s", w.status(t, of[1]))
+		}
+		if err := w.complete(t, id, 1); err == nil {
+			t.Error("it may complete what it has lost")
+		}
+		r = w.pass(t, 5*time.Minute, func() { w.exec(t, w.q.BeatAll) })
+		if is := w.get(t, id); r.Requeued != 1 || is.Status != task.Assigned || is.Attempt != 2 || is.Agent != of[0] {
+			t.Errorf("after the backoff: %+v, %+v", r, is)
+		}
+		w.sound(t)
+	})
+}
+
+// TestAGapKillsNobody lets no cycle run for an hour, as when the database is down: heartbeats could not
+// be stored either, and everybody gets the whole threshold again.
+func TestAGapKillsNobody(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.register(t, agent.Agent{Name: "a"})[0]
+		w.create(t, draft("goes on"))
+		w.pass(t, time.Minute, func() { w.exec(t, w.q.BeatAll) })
+		id := w.claim(t, a).ID
+		w.Skew.Advance(time.Hour)
+		r := w.cycle(t)
+		r2 := w.pass(t, 2*time.Minute, nil)
+		if is := w.get(t, id); is.Status != task.Running || r.Gone+r2.Gone+r.Recovered+r2.Recovered != 0 {
+			t.Errorf("after the gap the task is %s: %+v, %+v", is.Status, r, r2)
+		}
+		if r := w.pass(t, 2*time.Minute, nil); r.Gone != 1 || r.Recovered != 1 {
+			t.Errorf("an agent that stays silent: %+v", r)
+		}
+	})
+}
+
+// TestAMassDisappearanceIsOneEvent loses five of six agents at once.
+func TestAMassDisappearanceIsOneEvent(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		random := []float64{0.1, 0.9, 0.3, 0.5, 0.7}
+		w.c.Random = func() float64 { random = append(random[1:], random[0]); return random[0] }
+		var drafts []agent.Agent
+		for i := range 6 {
+			drafts = append(drafts, agent.Agent{Name: fmt.Sprint(i)})
+		}
+		of := w.register(t, drafts...)
+		var tasks []task.Task
+		for i := range 6 {
+			tasks = append(tasks, draft(fmt.Sprint(i)))
+		}
+		made := w.create(t, tasks...)
+		w.pass(t, time.Minute, func() { w.exec(t, w.q.BeatAll) })
+		for _, a := range of {
+			w.claim(t, a)
+		}
+		r := w.pass(t, 4*time.Minute, func() { w.exec(t, w.q.Beat, of[0]) })
+		if r.Gone != 5 || r.Recovered != 5 || !r.MassStale {
+			t.Fatalf("%+v", r)
+		}
+		if n := w.number(t, w.q.Told, "agent.stale"); n != 1 {
+			t.Errorf("%d events", n)
+		}
+		notes, err := w.c.Notes(t.Context(), w.Workspace, "", task.Position{}, 10)
+		if err != nil || len(notes) != 1 || notes[0].Event != "gateway_restart" || notes[0].Level != task.Critical {
+			t.Errorf("the log: %+v, %v", notes, err)
+		}
+		var first, last time.Time
+		for _, id := range made {
+			is := w.get(t, id)
+			var strikes, priority int
+			var raised bool
+			if err := w.DB.One(t.Context(), w.Workspace, []any{&strikes, &raised, &priority}, w.q.Strikes, id); err != nil || strikes != 0 {
+				t.Errorf("a strike for a restart of the gateway: %d, %v", strikes, err)
+			}
+			if is.Status != task.Aborted {
+				continue
+			}
+			if first.IsZero() || is.NextAttemptAt.Before(first) {
+				first = *is.NextAttemptAt
+			}
+			if is.NextAttemptAt.After(last) {
+				last = *is.NextAttemptAt
+			}
+		}
+		if spread := last.Sub(first); spread < 2*time.Minute {
+			t.Errorf("the tasks come back within %s", spread)
+		}
+		w.sound(t)
+	})
+}
+
+// TestLateTasks warns, ends the attempt, raises the priority once, and quarantines at the third time.
+func TestLateTasks(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.register(t, agent.Agent{Name: "slow"})[0]
+		d := draft("late")
+		d.MaxRetries, d.BackoffSeconds = 10, 1
+		id := w.create(t, d)[0]
+		alive := func() { w.exec(t, w.q.BeatAll) }
+		for attempt := 1; attempt <= 3; attempt++ {
+			w.pass(t, time.Minute, alive)
+			if is := w.claim(t, a); is.Attempt != attempt {
+				t.Fatalf("claimed: %+v", is)
+			}
+			w.exec(t, w.q.Estimated, id, -29*time.Minute.Milliseconds())
+			if r := w.pass(t, 2*time.Minute, alive); r.Warned != 1 {
+				t.Fatalf("attempt %d, 31 minutes late: %+v", attempt, r)
+			}
+			if r := w.pass(t, 8*time.Minute, alive); r.Warned+r.TimedOut != 0 || w.get(t, id).Status != task.Running {
+				t.Fatalf("attempt %d, warned 8 minutes ago: %+v", attempt, r)
+			}
+			if attempt == 1 { // a report gives it ten minutes more
+				half := 50
+				w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+					_, _, err := w.tasks.Advance(ctx, tx, task.Report{Task: id, Attempt: 1, Actor: "agent:a"}, task.Progress{Percent: &half})
+					return err
+				})
+				if r := w.pass(t, 8*time.Minute, alive); r.TimedOut != 0 {
+					t.Fatalf("after progress: %+v", r)
+				}
+			}
+			r := w.pass(t, 3*time.Minute, alive)
+			if r.TimedOut != 1 {
+				t.Fatalf("attempt %d: %+v", attempt, r)
+			}
+			if is := w.get(t, id); is.Priority != 6 {
+				t.Errorf("attempt %d: the priority is %d", attempt, is.Priority)
+			}
+			w.exec(t, w.q.Estimated, id, 10*time.Hour.Milliseconds())
+		}
+		if is := w.get(t, id); is.Status != task.Failed || !strings.HasPrefix(is.LastError, "poison") {
+			t.Errorf("after three time-outs: %s, %q", is.Status, is.LastError)
+		}
+		w.sound(t)
+	})
+}
+
+// TestRetriesEnd has the agent of a task without retries die.
+func TestRetriesEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.register(t, agent.Agent{Name: "dies"})[0]
+		d := draft("once")
+		d.MaxRetries = 0
+		id := w.create(t, d)[0]
+		w.pass(t, time.Minute, func() { w.exec(t, w.q.BeatAll) })
+		w.claim(t, a)
+		r := w.pass(t, 4*time.Minute, nil)
+		if is := w.get(t, id); is.Status != task.Failed || !strings.HasPrefix(is.LastError, "max retries exceeded (0/0)") || r.Failed != 1 {
+			t.Errorf("%+v, %+v", is, r)
+		}
+	})
+}
+
+// TestAnUnclaimedAssignmentGoesBack without a retry, to another agent where there is one.
+func TestAnUnclaimedAssignmentGoesBack(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		of := w.register(t, agent.Agent{Name: "deaf"})
+		id := w.create(t, draft("unclaimed"))[0]
+		alive := func() { w.exec(t, w.q.BeatAll) }
+		w.pass(t, time.Minute, alive)
+		if is := w.get(t, id); is.Agent != of[0] {
+			t.Fatalf("assigned to %q", is.Agent)
+		}
+		other := w.register(t, agent.Agent{Name: "other"})[0]
+		r := w.pass(t, 5*time.Minute, alive)
+		if is := w.get(t, id); r.Unclaimed != 1 || is.Status != task.Assigned || is.Agent != other || is.Attempt != 2 || is.Retries != 0 {
+			t.Errorf("%+v, %+v", r, is)
+		}
+		w.sound(t)
+	})
+}
+
+// TestASilentTaskIsRecovered has an agent that never sends a heartbeat claim a task and vanish.
+func TestASilentTaskIsRecovered(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.register(t, agent.Agent{Name: "silent", Spawner: agent.SpawnHTTP})[0]
+		w.create(t, draft("silent"))
+		id := w.claim(t, a).ID
+		if r := w.pass(t, 50*time.Minute, nil); r.Recovered != 0 {
+			t.Fatalf("after 50 minutes: %+v", r)
+		}
+		if r := w.pass(t, 11*time.Minute, nil); r.Recovered != 1 || w.get(t, id).LastError != "agent_silent" {
+			t.Errorf("after an hour: %+v", r)
+		}
+	})
+}
+
+// TestCommandsAreCarriedOut tries one after the other.
+func TestCommandsAreCarriedOut(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		of := w.register(t, agent.Agent{Name: "a"})
+		id := w.create(t, draft("moves"))[0]
+		w.pass(t, time.Minute, func() { w.exec(t, w.q.BeatAll) })
+		w.claim(t, of[0])
+		of = append(of, w.register(t, agent.Agent{Name: "b"})...)
+		order := func(c coordinate.Command) {
+			c.Actor = "user:ada"
+			w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.c.Command(ctx, tx, c); return err })
+		}
+		order(coordinate.Command{Name: coordinate.ReassignTask, Task: id})
+		if r := w.cycle(t); r.Commands != 1 {
+			t.Errorf("%+v", r)
+		}
+		if is := w.get(t, id); is.Status != task.Assigned || is.Agent != of[1] || is.Attempt != 2 || is.Retries != 0 {
+			t.Fatalf("reassigned: %+v", is)
+		}
+		w.claim(t, of[1])
+		order(coordinate.Command{Name: coordinate.PauseAgent, Agent: of[0]})
+		order(coordinate.Command{Name: coordinate.DrainAgent, Agent: of[1]})
+		w.create(t, draft("waits"))
+		if r := w.cycle(t); r.Assigned != 0 || r.Commands != 2 || w.status(t, of[1]) != agent.Draining {
+			t.Errorf("%+v, %s", r, w.status(t, of[1]))
+		}
+		if err := w.complete(t, id, 2); err != nil {
+			t.Fatal(err)
+		}
+		if w.cycle(t); w.status(t, of[1]) != agent.Terminated || w.status(t, of[0]) != agent.Idle {
+			t.Errorf("drained: %s, paused: %s", w.status(t, of[1]), w.status(t, of[0]))
+		}
+		if r := w.cycle(t); r.Commands != 0 {
+			t.Errorf("carried out again: %+v", r)
+		}
+		w.sound(t)
+	})
+}
+
+// TestOneTaskPerThread assigns tasks of one thread one after the other.
+func TestOneTaskPerThread(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		thread := ids()
+		w.exec(t, w.q.Thread, thread, "ada")
+		a := w.register(t, agent.Agent{Name: "a", MaxConcurrentTasks: 5})[0]
+		one, two := draft("one"), draft("two")
+		one.Thread, two.Thread = thread, thread
+		w.create(t, one, two, draft("three"))
+		if r := w.cycle(t); r.Assigned != 2 {
+			t.Errorf("assigned %d", r.Assigned)
+		}
+		first := w.claim(t, a)
+		w.claim(t, a)
+		if _, ok, err := w.c.Claim(t.Context(), w.Workspace, a); ok || err != nil {
+			t.Errorf("a second task of a thread: %v, %v", ok, err)
+		}
+		if err := w.complete(t, first.ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		if is := w.claim(t, a); is.Title != "two" {
+			t.Errorf("claimed %q", is.Title)
+		}
+		w.sound(t)
+	})
+}

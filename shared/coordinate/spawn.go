@@ -1,0 +1,207 @@
+package coordinate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/fault"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+)
+
+// SpawnTopic is the topic of the rows that start agents. Its handler is a [Starter].
+const SpawnTopic = "spawn"
+
+// The circuit of a spawner.
+const (
+	circuitOpens  = 5 // failures in a row
+	circuitOpen   = time.Minute
+	spawnAttempts = 3
+	spawnLimit    = 25 * time.Second
+)
+
+// Start is what a spawner starts an agent with.
+type Start struct {
+	Workspace   db.Workspace
+	Agent       string
+	Target      string // where, as the agent's registration says; may be empty
+	Model       string // may be empty
+	Task        string
+	Attempt     int
+	Key         string // the idempotency key: one start per key
+	Title       string
+	Description string
+	Input       json.RawMessage // with the clear values of its secrets
+	Checkpoint  json.RawMessage // of an attempt before
+}
+
+// Label is the label of the agent's session.
+func (s Start) Label() string { return "task:" + s.Task + ":" + clip(s.Title, 30) }
+
+// A Spawner starts an agent for a task and returns its session. It starts one per key, however often it
+// is called. An [outbox.PermanentError] says that another try can't succeed.
+type Spawner interface {
+	Spawn(ctx context.Context, s Start) (session string, err error)
+}
+
+// startRow is the payload of a row.
+type startRow struct {
+	Task    string `json:"task"`
+	Attempt int    `json:"attempt"`
+	Agent   string `json:"agent"`
+}
+
+// start is the row that starts the agent of an assignment.
+func start(a assignment) outbox.Row {
+	return outbox.Row{
+		Kind: outbox.Spawn, Topic: SpawnTopic, Key: fmt.Sprintf("task:%s:%d", a.ID, a.attempt()), Receiver: clip(a.to.target(), 200),
+		Payload: json.RawMessage(encode(startRow{a.ID, a.attempt(), a.to.ID})), MaxAttempts: spawnAttempts,
+	}
+}
+
+// Starter is the handler of the rows that start agents.
+type Starter struct {
+	*Coordinator
+	Spawners map[agent.Spawner]Spawner
+	// Expand replaces the references to secrets in a task's input by their values.
+	Expand func(context.Context, db.Workspace, json.RawMessage) (json.RawMessage, error)
+}
+
+// Limit implements [outbox.Limited].
+func (s *Starter) Limit() time.Duration { return spawnLimit }
+
+// Handle starts an agent, outside of any transaction. Then its task is RUNNING with the session. A
+// failure is a failure of the attempt, once the row has no further try. The attempt's number fences
+// late answers: they change nothing.
+func (s *Starter) Handle(ctx context.Context, row outbox.Claimed) error {
+	var r startRow
+	if err := json.Unmarshal(row.Payload, &r); err != nil {
+		return outbox.Permanently(fmt.Errorf("read what to start: %w", err))
+	}
+	t, err := s.Tasks.Get(ctx, row.Workspace, r.Task)
+	if err != nil {
+		return fmt.Errorf("start an agent: %w", err)
+	}
+	if t.Status != task.Assigned || t.Attempt != r.Attempt {
+		return s.settle(ctx, row, nil, nil) // it is another attempt's by now, or over
+	}
+	a, err := s.Agents.Get(ctx, row.Workspace, r.Agent)
+	if err != nil {
+		return fmt.Errorf("start an agent: %w", err)
+	}
+	target := worker{Agent: a}.target()
+	if open, err := s.circuitOpen(ctx, row.Workspace, target); err != nil {
+		return err
+	} else if open {
+		return s.settle(ctx, row, &r, func(d doubt) decision { return d.giveBack("the circuit of its spawner is open") })
+	}
+	spawner, ok := s.Spawners[a.Spawner]
+	if !ok {
+		return s.failed(ctx, row, r, target, outbox.Permanently(fmt.Errorf("this deployment has no spawner %s", a.Spawner)))
+	}
+	input, err := s.Expand(ctx, row.Workspace, t.Input)
+	if err != nil {
+		return s.failed(ctx, row, r, "", outbox.Permanently(fmt.Errorf("read the input: %w", err)))
+	}
+	session, err := spawner.Spawn(ctx, Start{
+		Workspace: row.Workspace, Agent: a.ID, Target: a.SpawnerTarget, Model: a.Model, Task: t.ID, Attempt: t.Attempt, Key: row.Key,
+		Title: t.Title, Description: t.Description, Input: input, Checkpoint: t.Checkpoint,
+	})
+	fault.Effect(ctx, "coordinate.spawned", row.Key)
+	if err := fault.Point(ctx, "coordinate.spawned", row.Key); err != nil {
+		return err
+	}
+	if err != nil {
+		return s.failed(ctx, row, r, target, err)
+	}
+	return s.began(ctx, row, r, target, cmp.Or(clip(session, 255), row.Key))
+}
+
+// began makes the task RUNNING and closes the circuit, with the mark of the row.
+func (s *Starter) began(ctx context.Context, row outbox.Claimed, r startRow, target, session string) error {
+	err := s.DB.Tx(ctx, row.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		err := s.begin(ctx, tx, r.Task, r.Attempt, r.Agent, session)
+		if err != nil && !errors.Is(err, errMoved) {
+			return err
+		}
+		tx.Later().Exec(s.q.Closed, target)
+		s.Outbox.SentIn(tx.Later(), row)
+		return flush(ctx, tx, s.Coordinator)
+	})
+	if err := s.Outbox.Lost(err); err != nil {
+		return fmt.Errorf("note that an agent was started: %w", err)
+	}
+	return outbox.Settled(outbox.Sent)
+}
+
+// failed counts a failure of the spawner. The last try of the row fails the attempt.
+func (s *Starter) failed(ctx context.Context, row outbox.Claimed, r startRow, target string, why error) error {
+	_, final := errors.AsType[*outbox.PermanentError](why)
+	if target != "" {
+		if _, err := s.DB.Exec(ctx, row.Workspace, s.q.Strike, target, circuitOpens, circuitOpen.Milliseconds(), clip(why.Error(), 1000)); err != nil {
+			return errors.Join(why, err)
+		}
+	}
+	if !final && !row.Last() {
+		return why
+	}
+	return s.settle(ctx, row, &r, func(d doubt) decision {
+		return d.lose(recovered, task.Recovery, clip("spawn_failed: "+why.Error(), 500), false, false, s.Random())
+	})
+}
+
+func (s *Starter) circuitOpen(ctx context.Context, ws db.Workspace, target string) (open bool, err error) {
+	err = s.DB.Each(ctx, ws, func(scan db.Scan) error {
+		var failures int
+		var until *time.Time
+		var last string
+		return scan(&failures, &until, &open, db.Optional(&last))
+	}, s.q.Circuit, target)
+	return open, err
+}
+
+// settle marks the row as handled, together with what it means for the task, if that is still in the
+// attempt.
+func (s *Starter) settle(ctx context.Context, row outbox.Claimed, r *startRow, what func(doubt) decision) error {
+	err := s.DB.Tx(ctx, row.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		if what != nil {
+			if err := s.change(ctx, tx, r.Task, r.Attempt, what); err != nil {
+				return err
+			}
+		}
+		s.Outbox.SentIn(tx.Later(), row)
+		return flush(ctx, tx, s.Coordinator)
+	})
+	if err := s.Outbox.Lost(err); err != nil {
+		return fmt.Errorf("note that an agent was not started: %w", err)
+	}
+	return outbox.Settled(outbox.Sent)
+}
+
+// change changes one ASSIGNED task that is still in the attempt.
+func (c *Coordinator) change(ctx context.Context, tx Tx, id string, attempt int, what func(doubt) decision) error {
+	list := encode([]string{id})
+	claim, late, silent, idle := -claimWithin.Milliseconds(), -lateAfter.Milliseconds(), -silentFor.Milliseconds(), -warnedFor.Milliseconds()
+	var found []doubt
+	tx.Later().Exec(c.q.LockThese, list)
+	if err := tx.Each(ctx, doubts(&found), c.q.Doubtful, list, claim, late, silent, idle); err != nil {
+		return err
+	}
+	if len(found) == 0 || found[0].Status != task.Assigned || found[0].Attempt != attempt {
+		return nil
+	}
+	d := what(found[0])
+	d.line.Log = c.IDs()
+	b := tx.Later()
+	b.Exec(c.q.Move, encode([]move{d.move}))
+	b.Exec(c.q.EndAttempts, encode(attemptEnds([]move{d.move})))
+	b.Exec(c.q.Logs, encode([]line{d.line}), Actor, traced(ctx))
+	Kick(ctx, c.Outbox, b)
+	return nil
+}

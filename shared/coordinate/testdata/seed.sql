@@ -1,0 +1,44 @@
+-- name: Beat
+UPDATE agents SET last_seen_at = lk_now(), health = 'healthy',
+       status = CASE WHEN status IN ('DEGRADED', 'ERROR') THEN CASE WHEN EXISTS (
+         SELECT 1 FROM agent_task_attempts o WHERE o.workspace_id = $1 AND o.agent_id = $2 AND o.ended_at IS NULL) THEN 'WORKING' ELSE 'IDLE' END ELSE status END
+ WHERE workspace_id = $1 AND id = $2;
+
+-- name: BeatAll
+UPDATE agents SET last_seen_at = lk_now(), health = 'healthy' WHERE workspace_id = $1 AND terminated_at IS NULL;
+
+-- name: Status
+SELECT status, coordinator_enabled FROM agents WHERE workspace_id = $1 AND id = $2;
+
+-- name: Overloaded
+SELECT count(*) FROM agents a
+ WHERE a.workspace_id = $1 AND a.max_concurrent_tasks <
+       (SELECT count(*) FROM agent_task_attempts o WHERE o.workspace_id = $1 AND o.agent_id = a.id AND o.ended_at IS NULL);
+
+-- name: Doubled
+-- Tasks with more than one open attempt, and active tasks whose open attempt is not the present one.
+SELECT (SELECT count(*) FROM (SELECT task_id FROM agent_task_attempts WHERE workspace_id = $1 AND ended_at IS NULL GROUP BY task_id HAVING count(*) > 1) d)
+     + (SELECT count(*) FROM agent_tasks t
+         WHERE t.workspace_id = $1 AND t.status IN ('ASSIGNED', 'RUNNING')
+           AND NOT EXISTS (SELECT 1 FROM agent_task_attempts o
+                            WHERE o.workspace_id = $1 AND o.task_id = t.id AND o.number = t.attempt AND o.agent_id = t.agent_id AND o.ended_at IS NULL))
+     + (SELECT count(*) FROM agent_task_attempts o JOIN agent_tasks t ON t.workspace_id = o.workspace_id AND t.id = o.task_id
+         WHERE o.workspace_id = $1 AND o.ended_at IS NULL AND (t.status NOT IN ('ASSIGNED', 'RUNNING') OR t.attempt <> o.number));
+
+-- name: Edge
+INSERT INTO agent_task_dependencies (workspace_id, task_id, depends_on) VALUES ($1, $2, $3);
+
+-- name: Estimated
+UPDATE agent_tasks SET estimated_completion_at = lk_plus(lk_now(), $3) WHERE workspace_id = $1 AND id = $2;
+
+-- name: Strikes
+SELECT strikes, raised, priority FROM agent_tasks WHERE workspace_id = $1 AND id = $2;
+
+-- name: Told
+SELECT count(*) FROM events WHERE workspace_id = $1 AND kind = $2;
+
+-- name: Rows
+SELECT key, status FROM outbox WHERE workspace_id = $1 AND topic = 'spawn' ORDER BY id;
+
+-- name: Thread
+INSERT INTO threads (workspace_id, id, channel, address, created_at, updated_at) VALUES ($1, $2, 'log', $3, lk_now(), lk_now());

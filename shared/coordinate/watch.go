@@ -1,0 +1,128 @@
+package coordinate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// worker is an agent with what it works on now.
+type worker struct {
+	agent.Agent
+	newest *time.Time // when the newest of its open attempts began
+	halted bool       // by a kill switch
+	now    time.Time
+}
+
+func (w worker) free() int { return w.MaxConcurrentTasks - w.Tasks }
+
+// perTask reports whether the agent is started for each task.
+func (w worker) perTask() bool { return w.Spawner != agent.SpawnPull }
+
+func workers(into *[]worker) func(db.Scan) error {
+	return db.Append(into, func(scan db.Scan, w *worker) error {
+		var capabilities string
+		err := scan(&w.ID, &w.Name, &w.Status, &capabilities, &w.CoordinatorEnabled, &w.MaxConcurrentTasks, &w.IntervalSeconds, &w.StaleSeconds,
+			&w.Spawner, db.Optional(&w.SpawnerTarget), db.Optional(&w.Health), &w.LastSeenAt, &w.IdleSince, &w.Tasks, &w.newest, &w.halted, &w.now)
+		if err == nil {
+			err = json.Unmarshal([]byte(capabilities), &w.Capabilities)
+		}
+		if err != nil {
+			return fmt.Errorf("agent %s: %w", w.ID, err)
+		}
+		return nil
+	})
+}
+
+// silence returns for how long no heartbeat came that could have come, and whether the agent owes
+// heartbeats at all. One that never sent any does not, nor does one that is started for each task and
+// has none. A start counts as a heartbeat.
+func (w worker) silence(watching time.Time) (time.Duration, bool) {
+	if w.LastSeenAt == nil || w.perTask() && w.Tasks == 0 {
+		return 0, false
+	}
+	last := *w.LastSeenAt
+	if watching.After(last) {
+		last = watching
+	}
+	if w.perTask() && w.newest != nil && w.newest.After(last) {
+		last = *w.newest
+	}
+	return w.now.Sub(last), true
+}
+
+// agentChange is a change of an agent that was locked with the status Was.
+type agentChange struct {
+	ID      string        `json:"id"`
+	Was     agent.Status  `json:"was"`
+	Becomes agent.Status  `json:"becomes"`
+	Health  *agent.Health `json:"health"`
+	Pause   bool          `json:"pause"`
+}
+
+// verdict is what a cycle decides about the agents.
+type verdict struct {
+	changes        []agentChange
+	gone           []string // became ERROR
+	mass           bool     // so many at once that it was not their fault
+	healthy, stale int
+}
+
+// watch decides about the agents. Only those that are locked change. watching is since when cycles
+// have followed each other; silence before that counts for nobody.
+func watch(all []worker, locked []string, watching time.Time) (v verdict) {
+	owing := 0
+	for _, w := range all {
+		c := agentChange{ID: w.ID, Was: w.Status, Becomes: w.Status}
+		silent, owes := w.silence(watching)
+		alive := w.Status != agent.Terminated && w.Status != agent.Error
+		if owes && alive {
+			owing++
+		}
+		switch {
+		case w.Status == agent.Terminated:
+			continue
+		case w.Status == agent.Error:
+			v.stale++
+			continue
+		case owes && silent > time.Duration(w.StaleSeconds)*time.Second:
+			c.Becomes, c.Health = agent.Error, new(agent.IsStale)
+		case w.Status == agent.Draining:
+			if w.Tasks == 0 {
+				c.Becomes = agent.Terminated
+			}
+		case owes && silent > 2*time.Duration(w.IntervalSeconds)*time.Second:
+			c.Becomes, c.Health = agent.Degraded, new(agent.IsDegraded)
+		case w.Status == agent.Idle && w.Tasks > 0:
+			c.Becomes = agent.Working
+		case w.Status == agent.Working && w.Tasks == 0:
+			c.Becomes = agent.Idle
+		}
+		if c.Becomes != c.Was && !slices.Contains(locked, w.ID) {
+			c.Becomes = c.Was // it has changed since: the next cycle decides
+		}
+		switch {
+		case c.Becomes == agent.Error:
+			v.stale++
+			v.gone = append(v.gone, w.ID)
+		case c.Becomes == agent.Idle || c.Becomes == agent.Working:
+			v.healthy++
+		}
+		if c.Becomes != c.Was {
+			v.changes = append(v.changes, c)
+		}
+	}
+	v.mass = owing >= massOf && 2*len(v.gone) > owing
+	if v.mass {
+		for i := range v.changes {
+			if v.changes[i].Becomes == agent.Error {
+				v.changes[i].Health = nil // one event tells of all
+			}
+		}
+	}
+	return v
+}
