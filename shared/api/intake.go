@@ -2,15 +2,13 @@ package api
 
 import (
 	"bytes"
-	"errors"
 	"io"
-	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/intake"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
@@ -105,54 +103,17 @@ func spellOut(query url.Values) {
 	}
 }
 
-// expectBody sets the deadline for receiving a request's body. The deadline must stay until the
-// whole body is read, because net/http reads the rest of the body before it sends a refusal.
-func expectBody(w http.ResponseWriter, r *http.Request) {
-	if r.Body != nil && r.Body != http.NoBody {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // fails only without a connection
-	}
-}
-
-// readBody returns the body, or an empty object if there is none.
+// readBody returns the body, or an empty object if there is none. ServeHTTP has set the deadline.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem.Problem) {
-	if r.Body == nil {
-		return []byte("{}"), nil
+	body, _, p := intake.Read(w, r, intake.Limits{Size: maxBody})
+	if p != nil {
+		return nil, p
 	}
-	tooLarge := problem.New(http.StatusRequestEntityTooLarge, "too_large", "a body has 1 MiB at most")
-	if r.ContentLength > maxBody {
-		return nil, tooLarge
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if _, over := errors.AsType[*http.MaxBytesError](err); over {
-		return nil, tooLarge
-	}
-	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
-		w.Header().Set("Connection", "close") // do not wait for the rest of the body
-		return nil, problem.New(http.StatusRequestTimeout, "timeout", "the body did not arrive in time")
-	}
-	if err != nil {
-		return nil, problem.New(http.StatusBadRequest, "malformed", "the body can't be read")
-	}
-	// A deadline that is not removed would cancel the request's context when it passes.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if len(body) == 0 {
 		return []byte("{}"), nil
 	}
-	if writes(r.Method) && !isJSON(r.Header) {
-		return nil, problem.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "a body is application/json in UTF-8, not encoded")
+	if writes(r.Method) {
+		return body, intake.JSON(r.Header)
 	}
 	return body, nil
-}
-
-// isJSON reports whether the headers of a body declare JSON, or declare nothing.
-func isJSON(h http.Header) bool {
-	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return false
-	}
-	if h.Get("Content-Type") == "" {
-		return true
-	}
-	media, params, err := mime.ParseMediaType(h.Get("Content-Type"))
-	charset := params["charset"]
-	return err == nil && media == "application/json" && (charset == "" || strings.EqualFold(charset, "utf-8"))
 }

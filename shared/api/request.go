@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/intake"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -25,7 +26,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(a.Header(), id)
 	r = r.WithContext(trace.With(r.Context(), id))
 	defer s.finish(a, r, s.Clock())
-	expectBody(a, r)
+	intake.Expect(a, r, bodyTime)
 	if headerBytes(r) > maxHeaders {
 		s.refuse(a, r, tooMuchHeader)
 		return

@@ -20,9 +20,10 @@ import (
 )
 
 const (
-	// MaxBody is the largest body of a delivery, in bytes.
-	MaxBody  = 1 << 20
-	maxDepth = 64 // levels of a JSON body
+	// MaxBody is the largest body of a delivery, in bytes. Lambda takes no larger event.
+	MaxBody  = 6 << 20
+	maxDepth = 64      // levels of a JSON body
+	maxItems = 250_000 // members and elements of a JSON body; decoded, each takes about 100 bytes
 	maxID    = 255
 	maxEvent = 255
 
@@ -212,12 +213,13 @@ func decodeBody(contentType string, body []byte) (any, error) {
 
 var (
 	errDeep    = errors.New("is JSON of more than 64 levels")
+	errMany    = errors.New("is JSON of more than 250000 values")
 	errNotJSON = errors.New("is not JSON, which its Content-Type says")
 )
 
 func decodeJSON(body []byte) (v any, err error) {
-	if deeper(body) {
-		return nil, errDeep
+	if err := bounded(body); err != nil {
+		return nil, err
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -230,10 +232,10 @@ func decodeJSON(body []byte) (v any, err error) {
 	return v, nil
 }
 
-// deeper reports whether JSON has more than maxDepth levels. It counts the brackets outside of
-// strings.
-func deeper(body []byte) bool {
-	depth, quoted, escaped := 0, false, false
+// bounded returns an error if JSON has more than maxDepth levels or maxItems values. It counts the
+// brackets and commas outside of strings.
+func bounded(body []byte) error {
+	depth, items, quoted, escaped := 0, 1, false, false
 	for _, c := range body {
 		switch {
 		case escaped:
@@ -243,14 +245,20 @@ func deeper(body []byte) bool {
 		case c == '"':
 			quoted = true
 		case c == '{' || c == '[':
+			items++
 			if depth++; depth > maxDepth {
-				return true
+				return errDeep
 			}
+		case c == ',':
+			items++
 		case c == '}' || c == ']':
 			depth--
 		}
+		if items > maxItems {
+			return errMany
+		}
 	}
-	return false
+	return nil
 }
 
 // decodeForm decodes a form. If its field payload is JSON, as GitHub and Slack send it, decodeForm
@@ -262,11 +270,11 @@ func decodeForm(body []byte) (any, error) {
 	}
 	if payload := activity.Text(fields.Get("payload")); payload != "" {
 		v, err := decodeJSON([]byte(payload))
-		if errors.Is(err, errDeep) {
-			return nil, &ContentError{Why: "the body " + err.Error()}
-		}
 		if err == nil {
 			return v, nil
+		}
+		if !errors.Is(err, errNotJSON) {
+			return nil, &ContentError{Why: "the body " + err.Error()}
 		}
 	}
 	out := map[string]any{}

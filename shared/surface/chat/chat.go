@@ -26,6 +26,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/intake"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
@@ -52,7 +53,7 @@ type Handler struct {
 	mux        *http.ServeMux
 	executions *telling.Executions
 	open       sse.Open
-	taken      taken
+	room       intake.Room
 }
 
 const (

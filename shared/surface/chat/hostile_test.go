@@ -181,7 +181,7 @@ func TestOneNetworkLeavesRoomForOthers(t *testing.T) {
 	var open []*io.PipeWriter
 	var all sync.WaitGroup
 	half := bytes.Repeat([]byte(" "), 250<<10) // of a body whose other half does not come
-	for range 32 {
+	for range 65 {
 		r, body := io.Pipe()
 		open = append(open, body)
 		all.Go(func() { post(one, r) })

@@ -10,12 +10,12 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/intake"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -27,10 +27,12 @@ const Prefix = "/webhooks/"
 // limit is the time limit of one request. It leaves time for the response.
 const limit = 8 * time.Second
 
-// bodyTime is how long a body may take to come, so that there is time to store it.
-const bodyTime = 5 * time.Second
+const (
+	bodyTime = 5 * time.Second // for a body to arrive, so that there is time to store it
+	maxTaken = 16 << 20        // bytes of all bodies in this process
+)
 
-// Handler receives webhooks. It is safe for concurrent use.
+// Handler receives webhooks. It is safe for concurrent use and must not be copied.
 type Handler struct {
 	Inbox    *inbox.Store
 	Limits   *ratelimit.Cache    // per source, for verified requests; nil: none
@@ -40,6 +42,8 @@ type Handler struct {
 	// kick is lost, the schedule finds them within a minute.
 	Kick func(context.Context, db.Workspace)
 	Log  *slog.Logger
+
+	room intake.Room
 }
 
 // receipt is the response to a delivery.
@@ -84,20 +88,13 @@ func (h *Handler) take(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return 0, nil, problem.New(http.StatusUnsupportedMediaType, "encoded", "the body must be sent without a Content-Encoding")
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // where there is a connection
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, inbox.MaxBody))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return 0, nil, problem.New(http.StatusRequestEntityTooLarge, "too_large", "the body may have 1 MiB at most")
+	raw, free, p := intake.Read(w, r, intake.Limits{
+		Size: inbox.MaxBody, Time: bodyTime, Room: &h.room, Total: maxTaken, From: ratelimit.NetworkOf(r.RemoteAddr),
+	})
+	if p != nil {
+		return 0, nil, p
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		w.Header().Set("Connection", "close") // the rest of the body is not waited for
-		return 0, nil, problem.New(http.StatusRequestTimeout, "slow_body", "the body did not come within 5 seconds")
-	}
-	if err != nil {
-		return 0, nil, problem.New(http.StatusBadRequest, "cut_off", "the body did not come whole")
-	}
-	_ = control.SetReadDeadline(time.Time{}) // it would end the request's context when it passes
+	defer free()
 	found, p := h.find(ctx, slug, name, r.RemoteAddr)
 	if p != nil {
 		return 0, nil, p

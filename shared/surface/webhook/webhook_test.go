@@ -210,6 +210,7 @@ func TestBadRequests(t *testing.T) {
 			return []string{"Authorization", "Bearer " + sent, "Content-Type", "application/json"}
 		}
 		large, deep := strings.Repeat("x", inbox.MaxBody+1), strings.Repeat("[", 100)
+		many := "[" + strings.Repeat("0,", 250_000) + "0]"
 		for name, c := range map[string]struct {
 			got    *httptest.ResponseRecorder
 			status int
@@ -218,6 +219,7 @@ func TestBadRequests(t *testing.T) {
 			"too large":         {w.post("token", large, good(large)...), 413, "too_large"},
 			"no JSON":           {w.post("token", "{", good("{")...), 400, "bad_body"},
 			"too deep":          {w.post("token", deep, good(deep)...), 400, "bad_body"},
+			"too many values":   {w.post("token", many, good(many)...), 400, "bad_body"},
 			"no text":           {w.post("token", "\xff", "Authorization", "Bearer "+sent), 415, "unsupported_body"},
 			"encoded":           {w.post("token", "x", append(good("x"), "Content-Encoding", "gzip")...), 415, "encoded"},
 			"no source":         {w.post("gitlab", "{}"), 404, "not_found"},
@@ -237,6 +239,24 @@ func TestBadRequests(t *testing.T) {
 		}
 		if n := len(w.rows(t)); n != 0 {
 			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+// TestALargeBody is stored to the byte, up to the largest event that Lambda takes.
+func TestALargeBody(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		body := `{"text":"` + strings.Repeat("é", (inbox.MaxBody-11)/2) + `"}`
+		if got := w.post("token", body, "Authorization", "Bearer "+sent, "Content-Type", "application/json"); got.Code != http.StatusAccepted {
+			t.Fatalf("%d bytes: %d %s", len(body), got.Code, got.Body)
+		}
+		rows := w.rows(t)
+		if len(rows) != 1 {
+			t.Fatalf("%d rows", len(rows))
+		}
+		stored, err := w.Inbox.Delivery(t.Context(), w.Workspace, rows[0].ID)
+		if err != nil || string(stored.Body) != body {
+			t.Errorf("stored are %d bytes of %d: %v", len(stored.Body), len(body), err)
 		}
 	})
 }
