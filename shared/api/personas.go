@@ -21,6 +21,7 @@ type personaItem struct {
 	Skills       *[]string         `json:"skills,omitempty" doc:"Left out: all that its surface offers"`
 	Language     string            `json:"language,omitempty"`
 	TimeZone     string            `json:"timeZone,omitempty"`
+	OutputCheck  string            `json:"outputCheck,omitempty"`
 	Surfaces     []persona.Surface `json:"surfaces"`
 	CreatedBy    string            `json:"createdBy,omitempty"`
 	CreatedAt    *time.Time        `json:"createdAt,omitempty" doc:"When this version was stored"`
@@ -29,7 +30,7 @@ type personaItem struct {
 func personaOf(p persona.Persona) personaItem {
 	item := personaItem{
 		Name: p.Name, Version: p.Version, DisplayName: p.DisplayName, Instructions: p.Instructions, Model: p.Model, Temperature: p.Temperature,
-		Language: p.Language, TimeZone: p.TimeZone, Surfaces: p.Surfaces, CreatedBy: p.CreatedBy,
+		Language: p.Language, TimeZone: p.TimeZone, OutputCheck: p.OutputCheck, Surfaces: p.Surfaces, CreatedBy: p.CreatedBy,
 	}
 	if p.Skills != nil {
 		item.Skills = &p.Skills
@@ -100,6 +101,7 @@ func (s *server) putPersona(ctx context.Context, in *struct {
 		Skills       *[]string         `json:"skills,omitempty" maxItems:"200" nullable:"false" doc:"Names; left out: all that its surface offers"`
 		Language     string            `json:"language,omitempty" maxLength:"35" doc:"A language tag, such as de or pt-BR; left out: the language of the person"`
 		TimeZone     string            `json:"timeZone,omitempty" maxLength:"64" doc:"Such as Europe/Berlin; left out: UTC"`
+		OutputCheck  string            `json:"outputCheck,omitempty" maxLength:"64" doc:"A skill that sees each answer, as {answer, messages}, before anybody is told of it, and returns {verdict: pass, redact or hold, text, reason}; left out: none"`
 		Surfaces     []persona.Surface `json:"surfaces,omitempty" maxItems:"3" nullable:"false" enum:"operate,heartbeat,chat" doc:"Your own personas serve chat"`
 	}
 }) (*versioned[personaItem], error) {
@@ -117,7 +119,7 @@ func (s *server) putPersona(ctx context.Context, in *struct {
 	by, _ := auth.From(ctx)
 	p := persona.Persona{
 		Name: in.Name, Version: read, DisplayName: in.Body.DisplayName, Instructions: in.Body.Instructions, Model: in.Body.Model,
-		Temperature: in.Body.Temperature, Language: in.Body.Language, TimeZone: in.Body.TimeZone, Surfaces: in.Body.Surfaces, CreatedBy: by.String(),
+		Temperature: in.Body.Temperature, Language: in.Body.Language, TimeZone: in.Body.TimeZone, OutputCheck: in.Body.OutputCheck, Surfaces: in.Body.Surfaces, CreatedBy: by.String(),
 	}
 	if in.Body.Skills != nil {
 		p.Skills = append([]string{}, *in.Body.Skills...)

@@ -57,7 +57,7 @@ func TestPersonas(t *testing.T) {
 		w.must(t, 404, http.MethodGet, "/api/v1/personas/nobody", "", nil)
 		w.must(t, 404, http.MethodGet, "/api/v1/personas/nobody/versions", "", nil)
 		for field, body := range map[string]string{
-			"body.timeZone": `{"timeZone":"Mars/Olympus"}`, "body.surfaces": `{"surfaces":["operate"]}`, "body.skills": `{"skills":["a b"]}`,
+			"body.timeZone": `{"timeZone":"Mars/Olympus"}`, "body.outputCheck": `{"outputCheck":"a b"}`, "body.surfaces": `{"surfaces":["operate"]}`, "body.skills": `{"skills":["a b"]}`,
 			"body.instructions": `{"instructions":"` + strings.Repeat("ü", 9000) + `"}`, "body.temperature": `{"temperature":3}`, "body.color": `{"color":"red"}`,
 		} {
 			if got := w.must(t, 422, http.MethodPut, "/api/v1/personas/shop", body, nil); !strings.Contains(string(got.body), `"`+field) {

@@ -54,6 +54,7 @@ type Persona struct {
 	Skills       []string // names; nil: all that the surface offers
 	Language     string   // such as de or pt-BR; empty: the language of the person
 	TimeZone     string   // such as Europe/Berlin; empty: UTC
+	OutputCheck  string   // the skill that sees each answer before anybody is told of it; empty: none
 	Surfaces     []Surface
 	CreatedBy    string
 	CreatedAt    time.Time // zero for version 0
@@ -105,6 +106,8 @@ func (p *Persona) check(ctx context.Context) error {
 	bad.If(slices.ContainsFunc(p.Skills, func(s string) bool { return len(s) > maxSkill || !legalSkill().MatchString(s) }), "skills",
 		"must be names of skills: up to 64 of a-z, A-Z, 0-9, _ and -")
 	bad.If(p.Language != "" && (len(p.Language) > maxLanguage || !legalLanguage().MatchString(p.Language)), "language", "must be a language tag, such as de or pt-BR")
+	bad.If(p.OutputCheck != "" && (len(p.OutputCheck) > maxSkill || !legalSkill().MatchString(p.OutputCheck)), "outputCheck",
+		"must be the name of a skill: up to 64 of a-z, A-Z, 0-9, _ and -")
 	if err := automation.CheckZone(p.TimeZone); err != nil {
 		bad.If(true, "timeZone", err.Error())
 	}

@@ -55,7 +55,7 @@ func TestEachChangeIsAVersion(t *testing.T) {
 		warm := 0.7
 		first := persona.Persona{
 			Name: "shop_helper", DisplayName: "Mia", Instructions: "Sell nothing.\nBe kind: \u00fc\U0001f99c", Model: "eu.anthropic/claude-x",
-			Temperature: &warm, Skills: []string{"search_memory"}, Language: "pt-BR", TimeZone: "Europe/Berlin",
+			Temperature: &warm, Skills: []string{"search_memory"}, Language: "pt-BR", TimeZone: "Europe/Berlin", OutputCheck: "moderate",
 		}
 		if _, err := w.Get(t.Context(), w.Workspace, first.Name); !errors.Is(err, persona.ErrNotFound) {
 			t.Errorf("before it is stored: %v", err)
@@ -147,6 +147,7 @@ func TestWhatIsWrongWithAPersonaIsListed(t *testing.T) {
 			"skills":       {Skills: []string{"no skill"}},
 			"language":     {Language: "german!"},
 			"timeZone":     {TimeZone: "Mars/Olympus"},
+			"outputCheck":  {OutputCheck: "a b"},
 			"surfaces":     {Surfaces: []persona.Surface{persona.Operate}},
 		} {
 			if p.Name == "" {

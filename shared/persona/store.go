@@ -57,7 +57,7 @@ func (s *Store) Put(ctx context.Context, tx *db.Tx, p Persona) (Persona, error) 
 		return Persona{}, err
 	}
 	err = tx.One(ctx, []any{&p.CreatedAt}, s.q.Put, p.Name, p.Version, p.DisplayName, p.Instructions, db.Null(p.Model), p.Temperature,
-		skills, db.Null(p.Language), db.Null(p.TimeZone), surfaces, p.CreatedBy)
+		skills, db.Null(p.Language), db.Null(p.TimeZone), db.Null(p.OutputCheck), surfaces, p.CreatedBy)
 	if errors.Is(err, db.ErrUnique) {
 		return Persona{}, ErrChanged
 	}
@@ -168,7 +168,7 @@ func collect(into *[]Persona) func(db.Scan) error {
 		var skills *string
 		var surfaces string
 		if err := scan(&p.Name, &p.Version, &p.DisplayName, &p.Instructions, db.Optional(&p.Model), &p.Temperature, &skills,
-			db.Optional(&p.Language), db.Optional(&p.TimeZone), &surfaces, &p.CreatedBy, &p.CreatedAt); err != nil {
+			db.Optional(&p.Language), db.Optional(&p.TimeZone), db.Optional(&p.OutputCheck), &surfaces, &p.CreatedBy, &p.CreatedAt); err != nil {
 			return err
 		}
 		if skills != nil {

@@ -113,6 +113,9 @@ type Job struct {
 	// Delta is called with each piece of an answer as the model writes it, in order, from the
 	// run's goroutine; nil: answers are not streamed.
 	Delta func(context.Context, llm.Delta)
+	// Check sees the text of each answer before anybody is told of it or it is recorded; nil: nobody
+	// checks it. With a check, Delta is called with whole texts only.
+	Check func(ctx context.Context, text string, conversation []llm.Message) (Checked, error)
 	// Recorded is called with new entries of the journal after their commit, in order.
 	Recorded func([]execution.Entry)
 	// Journal is the execution's journal if the caller has read it under the hold; empty but not
@@ -334,9 +337,13 @@ func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	if err := fault.Point(ctx, "model.answered", job.Execution.ID); err != nil {
 		return nil, err
 	}
+	also, err := r.checked(ctx, job, s, &resp)
+	if err != nil {
+		return nil, err
+	}
 	body := modelBody{Message: resp.Message, Usage: resp.Usage, Lost: resp.Lost.Plus(s.lost), Model: resp.Model, StopReason: resp.StopReason}
 	used := body.Usage.Plus(body.Lost)
-	if err := r.append(ctx, job, s, execution.Model, "", body, &used); err != nil {
+	if err := r.appendWith(ctx, job, s, execution.Model, "", body, &used, Interim{Also: also}); err != nil {
 		return nil, err
 	}
 	r.Log.InfoContext(ctx, "model answered", "step", s.Steps, "model", resp.Model, "calls", len(resp.Calls),
@@ -477,7 +484,7 @@ func (j Job) left(s *state) int64 {
 // deltas returns functions that pass on the pieces of an answer with known secrets redacted. say is
 // nil if nobody listens. rest passes on the buffered end of a complete answer.
 func (j Job) deltas(ctx context.Context, s *state) (say func(llm.Delta), rest func()) {
-	if j.Delta == nil {
+	if j.Delta == nil || j.Check != nil {
 		return nil, func() {}
 	}
 	text := s.telling()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -21,13 +22,17 @@ import (
 //go:embed *.md
 var texts embed.FS
 
+// SendMessage is the name of the skill that says something in a thread.
+const SendMessage = "send_message"
+
 // Skills returns the built-in skills on threads. deliverable returns an [problem.InvalidError] when a text
-// can't be sent to a person.
-func Skills(s *Store, deliverable func(channel, address, body string) error) ([]skill.Skill, error) {
-	k, err := skill.Define(texts, "send_message", skill.Skill{
+// can't be sent to a person. On the channels in read, people read their thread themselves: nothing
+// is sent there.
+func Skills(s *Store, deliverable func(channel, address, body string) error, read ...string) ([]skill.Skill, error) {
+	k, err := skill.Define(texts, SendMessage, skill.Skill{
 		Admins: true, Sends: true, Undo: s.unsend,
 		Run: func(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
-			sent, err := s.speak(ctx, tx, c, deliverable)
+			sent, err := s.speak(ctx, tx, c, deliverable, read)
 			if err != nil {
 				return nil, refused(err)
 			}
@@ -44,7 +49,7 @@ func Skills(s *Store, deliverable func(channel, address, body string) error) ([]
 // speak sends a call's message as the execution that made the call. The execution holds the thread
 // from then on until it ends. When the execution has ended before a person approved its call, it
 // can't hold the thread, and its message is queued.
-func (s *Store) speak(ctx context.Context, tx lane.Tx, c skill.Call, deliverable func(channel, address, body string) error) (Sent, error) {
+func (s *Store) speak(ctx context.Context, tx lane.Tx, c skill.Call, deliverable func(channel, address, body string) error, read []string) (Sent, error) {
 	var args struct {
 		Thread uuid.UUID `json:"threadId"`
 		Body   string    `json:"body"`
@@ -59,10 +64,15 @@ func (s *Store) speak(ctx context.Context, tx lane.Tx, c skill.Call, deliverable
 	if len(found) == 0 {
 		return Sent{}, skill.Refuse("there is no such thread")
 	}
+	body := redact.From(ctx).Text(args.Body)
+	if slices.Contains(read, found[0].Channel) {
+		id, _, err := s.Append(ctx, tx, found[0].ID, Spoken{Role: Assistant, Body: body, Execution: trace.Execution(ctx), Key: c.Key})
+		return Sent{ID: id, Status: outbox.Sent}, err
+	}
 	if err := deliverable(found[0].Channel, found[0].Address, args.Body); err != nil {
 		return Sent{}, err
 	}
-	return s.Send(ctx, tx, Outgoing{Thread: found[0].ID, Execution: trace.Execution(ctx), Body: redact.From(ctx).Text(args.Body), Key: c.Key, Late: true})
+	return s.Send(ctx, tx, Outgoing{Thread: found[0].ID, Execution: trace.Execution(ctx), Body: body, Key: c.Key, Late: true})
 }
 
 // refused turns errors that the model can correct, or needs to know, into a [skill.RefusalError].

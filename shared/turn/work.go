@@ -108,6 +108,9 @@ func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 			return job, err
 		}
 	}
+	if words.OutputCheck != "" {
+		job.Check = s.check(job, words.OutputCheck)
+	}
 	job.Skills = s.allowed(skills, names)
 	if len(entries) == 0 {
 		job.Messages, job.Trust, err = s.history(ctx)

@@ -75,6 +75,9 @@ type world struct {
 	mu    sync.Mutex
 	noted []string
 	paid  int
+	// judged are the arguments of the calls of judge, and verdicts its results in order.
+	judged   []string
+	verdicts []any
 }
 
 // clock is a clock that the test sets.
@@ -122,8 +125,8 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	w.objectives, w.memories, w.automations = must(objective.New(d, ids))(t), must(memory.New(d, ids))(t), must(automation.New(d, ids))(t)
 	builtin := slices.Concat(must(objective.Skills(w.objectives))(t), must(memory.Skills(w.memories))(t), must(automation.Skills(w.automations))(t))
 	threads := must(thread.New(d, runs, box, ids, log))(t)
-	builtin = append(builtin, must(thread.Skills(threads, func(_, _, _ string) error { return nil }))(t)...)
-	set := must(skill.NewSet(append(builtin, w.note(), w.pay(), w.knock())...))(t)
+	builtin = append(builtin, must(thread.Skills(threads, func(_, _, _ string) error { return nil }, "chat"))(t)...)
+	set := must(skill.NewSet(append(builtin, w.note(), w.pay(), w.knock(), w.judge())...))(t)
 	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
 	approvals := must(approval.New(approval.Deps{
 		DB: d, Workspaces: workspaces, Outbox: box, Activity: acts, Skills: skills, IDs: ids,
@@ -213,6 +216,27 @@ func (w *world) knock() skill.Skill {
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
+		},
+	}
+}
+
+// judge returns a skill that checks answers, with the results that the test names.
+func (w *world) judge() skill.Skill {
+	return skill.Skill{
+		Name: "judge", Kind: skill.HTTP, Effect: skill.Read, Scope: skill.Internal, Description: "Judges answers.",
+		Parameters: json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"},"messages":{"type":"array"}},"required":["answer","messages"]}`),
+		Do: func(_ context.Context, c skill.Call) (any, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.judged = append(w.judged, string(c.Arguments))
+			next := w.verdicts[0]
+			if w.verdicts = w.verdicts[1:]; len(w.verdicts) == 0 {
+				w.verdicts = []any{next}
+			}
+			if fail, is := next.(func() error); is {
+				return nil, fail()
+			}
+			return next, nil
 		},
 	}
 }

@@ -208,7 +208,7 @@ func (s *Surfaces) builtins() (*skill.Set, error) {
 	query, err3 := skill.QueryActivity(s.Activity, s.Core.Clock)
 	own, err4 := skill.Skills()
 	automations, err5 := automation.Skills(s.Automations)
-	threads, err6 := thread.Skills(s.Threads, s.deliverable)
+	threads, err6 := thread.Skills(s.Threads, s.deliverable, visitor.Channel)
 	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return nil, err
 	}
