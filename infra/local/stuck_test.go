@@ -111,7 +111,7 @@ func newChaos(t *testing.T, binary, engine string, seed uint64) *chaos {
 		kill(t, c.cmd, syscall.SIGKILL)
 		_ = c.cmd.Wait()
 	})
-	for name, more := range map[string]string{"note": "", "pay": `"requiresApproval":true,`} {
+	for name, more := range map[string]string{"note": "", "pay": `"requiresApproval":true,`, "jot": `"scope":"external",`} {
 		c.must(t, "POST", "/skills", `{"name":"`+name+`","kind":"http","description":"Does it.",`+more+`
 			"parameters":{"type":"object","properties":{"key":{"type":"string"}},"required":["key"]},
 			"config":{"url":"`+receiver+`/`+name+`","idempotencyKeyHeader":"Idempotency-Key"}}`, nil)
@@ -218,6 +218,11 @@ func (c *chaos) callers(round int) []func() {
 			if status, ok := c.ask("POST", "/operate", `{"message":"pay `+key("approval")+`"}`, &turn); ok && status == http.StatusOK {
 				c.accept("a turn that asks for an approval", key("approval"), turn.ExecutionID)
 			}
+		},
+		func() {
+			c.ask("POST", "/chat/messages", `{"message":"jot `+key("chat")+`","user":"`+key("visitor")+`","stream":true}`, func(execution string) {
+				c.accept("a visitor's message", key("chat"), execution)
+			})
 		},
 		func() {
 			thread := c.threads[round%len(c.threads)]

@@ -76,6 +76,7 @@ type storm struct {
 	operate *rig.Function
 	heart   *rig.Function
 	hook    *rig.Function
+	chat    *rig.Function
 
 	rounds  int
 	slots   int // number of slots so far
@@ -126,7 +127,8 @@ func newStorm(t *testing.T, engine string, random *rand.Rand, deck *[]int) *stor
 		"LLM_PROVIDER": "openai", "LLM_MODEL": "x", "OPENAI_API_KEY": "x", "OPENAI_BASE_URL": model, "ALLOW_PRIVATE_HOSTS": at.Host,
 	}
 	s.operate, s.heart, s.hook = s.start(t, "operate", env), s.start(t, "heartbeat", env), s.start(t, "webhook", env)
-	for name, more := range map[string]string{"note": "", "pay": `"requiresApproval":true,`} {
+	s.chat = s.start(t, "chat", env)
+	for name, more := range map[string]string{"note": "", "pay": `"requiresApproval":true,`, "jot": `"scope":"external",`} {
 		s.must(t, "POST", "/skills", `{"name":"`+name+`","kind":"http","description":"Does it.",`+more+`
 			"parameters":{"type":"object","properties":{"key":{"type":"string"}},"required":["key"]},
 			"config":{"url":"`+receiver+`/`+name+`","idempotencyKeyHeader":"Idempotency-Key"}}`, nil)
@@ -178,6 +180,11 @@ const token = "open-sesame-open-sesame"
 
 // ask sends a request to the API like a function URL. ok is false if there is no complete response.
 func (s *storm) ask(ctx context.Context, method, path, body string, into any) (status int, ok bool) {
+	return s.askOf(ctx, s.operate, method, path, body, into)
+}
+
+// askOf is ask of a function.
+func (s *storm) askOf(ctx context.Context, f *rig.Function, method, path, body string, into any) (status int, ok bool) {
 	path, query, _ := strings.Cut(path, "?")
 	event, _ := json.Marshal(map[string]any{
 		"version": "2.0", "rawPath": "/api/v1" + path, "rawQueryString": query, "body": body,
@@ -187,7 +194,7 @@ func (s *storm) ask(ctx context.Context, method, path, body string, into any) (s
 			"http": map[string]string{"method": method, "sourceIp": "198.51.100.7"},
 		},
 	})
-	inv, err := s.begin(ctx, s.operate, event)
+	inv, err := s.begin(ctx, f, event)
 	if err != nil {
 		return 0, false
 	}
@@ -260,6 +267,19 @@ func (s *storm) talks(ctx context.Context) []func() {
 			key := fmt.Sprintf("approval-%d", s.rounds)
 			s.ask(ctx, "POST", "/operate", `{"message":"pay `+key+`","stream":true}`, func(execution string) {
 				s.accept(piece{"a turn that asks for an approval", key, execution, false})
+			})
+		},
+	}
+}
+
+// visits returns a caller that says something as a visitor of a chat.
+func (s *storm) visits(ctx context.Context) []func() {
+	return []func(){
+		func() {
+			key := fmt.Sprintf("chat-%d", s.rounds)
+			body := fmt.Sprintf(`{"message":"jot %s","user":"visitor-%d","stream":true}`, key, s.rounds)
+			s.askOf(ctx, s.chat, "POST", "/chat/messages", body, func(execution string) {
+				s.accept(piece{"a visitor's message", key, execution, false})
 			})
 		},
 	}
@@ -375,7 +395,7 @@ func (s *storm) round(t *testing.T) {
 		s.timeout = short
 	}
 	ctx := t.Context()
-	calls := slices.Concat(s.works(ctx, t), s.hooks(ctx))
+	calls := slices.Concat(s.works(ctx, t), s.hooks(ctx), s.visits(ctx))
 	if !slices.Contains(card.strikes, s.heart) { // otherwise turns would postpone its beat
 		calls = append(calls, s.talks(ctx)...)
 	}
@@ -541,6 +561,8 @@ func (s *storm) deal() strike {
 		{name: "SIGKILL of the webhook function", strikes: []*rig.Function{s.hook}},
 		{name: "SIGKILL of operate and the webhook function", strikes: []*rig.Function{s.operate, s.hook}},
 		{name: "a stall of the webhook function", strikes: []*rig.Function{s.hook}, stall: true},
+		{name: "SIGKILL of chat", strikes: []*rig.Function{s.chat}},
+		{name: "a stall of chat", strikes: []*rig.Function{s.chat}, stall: true},
 		{name: "a stall of operate", strikes: operate, stall: true},
 		{name: "a stall of the heartbeat", strikes: heart, stall: true},
 		{name: "the way to the model", cut: s.proxies[0]},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -61,7 +62,7 @@ func (a asked) obey() (message map[string]any, reason string) {
 	name, arguments := "", ""
 	if strings.Contains(system, "task: advance") {
 		name, arguments = nextOf(said, made)
-	} else if skill, key, _ := strings.Cut(said, " "); made == 0 && (skill == "note" || skill == "pay") {
+	} else if skill, key, _ := strings.Cut(said, " "); made == 0 && slices.Contains([]string{"note", "pay", "jot"}, skill) {
 		name, arguments = skill, fmt.Sprintf(`{"key":%q}`, key)
 	}
 	if name == "" {

@@ -2,7 +2,7 @@
 // instructions, and a receiver that counts its requests.
 //
 // Under /model the model speaks the protocol of OpenAI, streamed if the request asks for that. It
-// answers a person's message "note key" or "pay key" with a call of that skill. For a step of a
+// answers a person's message "note key", "pay key" or "jot key" with a call of that skill. For a step of a
 // plan it makes the step's call, and then records that the step and the objective are done. Every
 // other path belongs to the receiver, which counts requests by the key or body in their JSON.
 package outside

@@ -416,3 +416,17 @@ func (h held) calls(name string) llmtest.Writing {
 		return llmtest.WritesCalls("", name, `{}`)(ctx, req, write)
 	}
 }
+
+// greeter is a model that says the same to everyone.
+type greeter struct{}
+
+func (greeter) Name() string { return "greeter" }
+
+func (greeter) Generate(ctx context.Context, req llm.Request, told func(llm.Delta)) (llm.Response, error) {
+	write := func(text string) {
+		if told != nil {
+			told(llm.Delta{Text: text})
+		}
+	}
+	return llmtest.Writes("Hello, ", "and ", "welcome.")(ctx, req, write)
+}
