@@ -66,6 +66,24 @@ func TestWordsAreFoundInAnyOrderAndLanguage(t *testing.T) {
 	})
 }
 
+// TestTheWorkspaceIsNoWord: the beginning of a workspace's id, which the index holds as well, finds
+// only texts that have such a word.
+func TestTheWorkspaceIsNoWord(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		word, _, _ := strings.Cut(string(w.Workspace), "-")
+		w.save(t, memory.Memory{Content: "Ada likes green tea"})
+		for n := 2; n <= len(word); n++ {
+			if found, _ := w.list(t, memory.Filter{Text: word[:n]}); len(found) != 0 {
+				t.Errorf("%q finds %q", word[:n], found)
+			}
+		}
+		w.save(t, memory.Memory{Content: "order " + word + "77"})
+		if found, _ := w.list(t, memory.Filter{Text: "order " + word}); len(found) != 1 {
+			t.Errorf("%q finds %q", word, found)
+		}
+	})
+}
+
 // TestEveryWordIsFound: the engines and the query split texts into the same words.
 func TestEveryWordIsFound(t *testing.T) {
 	seed := rand.Uint64()
