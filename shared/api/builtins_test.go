@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/task"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
@@ -21,6 +22,7 @@ var routeOf = map[string]string{
 	"set_objective": "create-objective", "plan_objective": "replace-objective-steps", "advance_plan": "replace-objective-steps",
 	"complete_objective": "complete-objective",
 	"save_memory":        "create-memory", "search_memory": "list-memories", "forget_memory": "delete-memory",
+	"create_task": "create-agent-task", "get_task": "get-agent-task",
 	"create_automation": "create-automation", "send_message": "send-message",
 	"query_activity": "list-activity", "list_skills": "list-skills", "run_skill": "",
 }
@@ -34,14 +36,15 @@ func TestABuiltInSkillNeedsTheRoleOfItsRoute(t *testing.T) {
 	threads, err4 := thread.Skills(w.Threads, nil)
 	query, err5 := skill.QueryActivity(w.Activity, time.Now)
 	own, err6 := skill.Skills()
-	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+	tasks, err7 := task.Skills(w.Tasks)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		t.Fatal(err)
 	}
 	least := map[string]auth.Role{"": auth.Member}
 	for _, r := range api.Routes() {
 		least[r.ID] = r.Least
 	}
-	for _, k := range slices.Concat(objectives, memories, automations, threads, own, []skill.Skill{query}) {
+	for _, k := range slices.Concat(objectives, memories, automations, threads, own, tasks, []skill.Skill{query}) {
 		route, known := routeOf[k.Name]
 		role, there := least[route]
 		if !known || !there {

@@ -31,12 +31,13 @@ type webhookCondition struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// webhookAction has exactly one of skill, automation and message.
+// webhookAction has exactly one of skill, automation, task and message.
 type webhookAction struct {
 	Skill      string          `json:"skill,omitempty" maxLength:"64" doc:"The name of a skill"`
 	Automation string          `json:"automation,omitempty" maxLength:"200" doc:"The name or the id of an automation"`
 	Message    *webhookMessage `json:"message,omitempty" doc:"Text for a conversation, which the agent answers"`
-	With       json.RawMessage `json:"with,omitempty" doc:"Arguments, with templates such as {{body.issue.title}}; of an automation, those that replace its own"`
+	Task       json.RawMessage `json:"task,omitempty" doc:"A task to create: an object with title, description, taskType, priority, tags, inputContext, metadata, dependsOn, projectId and milestoneId, whose texts may have templates"`
+	With       json.RawMessage `json:"with,omitempty" doc:"Arguments, with templates such as {{body.issue.title}}; of an automation or a task, those that replace its own"`
 }
 
 type webhookMessage struct {
@@ -268,7 +269,9 @@ func (s *server) rulesOf(ctx context.Context, given []webhookRule) ([]inbox.Rule
 		at := fmt.Sprintf("body.rules[%d].then", i)
 		switch {
 		case r.Then.Skill != "":
-			err = s.ruleSkill(ctx, at, r.Then)
+			err = s.ruleSkill(ctx, at+".skill", at+".with", r.Then)
+		case len(r.Then.Task) > 0:
+			err = s.ruleSkill(ctx, at+".task", at+".task", r.Then)
 		case r.Then.Automation != "":
 			err = s.ruleAutomation(ctx, at, r.Then)
 		}
@@ -303,35 +306,35 @@ const runsAny = "expected one that does not run another skill: name the skill th
 
 // ruleSkill refuses a skill that rules may not run. It also refuses arguments that do not fit the
 // skill, unless they contain templates.
-func (s *server) ruleSkill(ctx context.Context, at string, a inbox.Action) error {
+func (s *server) ruleSkill(ctx context.Context, at, inWith string, a inbox.Action) error {
+	name, with := a.Call()
 	ws := workspace(ctx)
-	d, err := s.Registry.Get(ctx, ws, a.Skill)
-	if errors.Is(err, skill.ErrNotFound) || err == nil && d.Name != a.Skill {
-		return invalid(problem.At(at+".skill", "expected the name of a skill"))
+	d, err := s.Registry.Get(ctx, ws, name)
+	if errors.Is(err, skill.ErrNotFound) || err == nil && d.Name != name {
+		return invalid(problem.At(at, "expected the name of a skill"))
 	}
 	if err != nil {
 		return err
 	}
 	if d.Scope == skill.External {
-		return invalid(problem.At(at+".skill", "expected a skill whose scope is internal or both"))
+		return invalid(problem.At(at, "expected a skill whose scope is internal or both"))
 	}
 	usable, err := s.Skills(ctx, ws, trace.Webhook)
 	if err != nil {
 		return err
 	}
-	k, ok := usable.Find(a.Skill)
+	k, ok := usable.Find(name)
 	if ok && k.Through {
-		return invalid(problem.At(at+".skill", runsAny))
+		return invalid(problem.At(at, runsAny))
 	}
-	if !ok || k.Name != a.Skill || bytes.Contains(a.With, []byte("{{")) {
+	if !ok || k.Name != name || bytes.Contains(with, []byte("{{")) {
 		return nil
 	}
-	with := a.With
 	if len(with) == 0 {
 		with = json.RawMessage("{}")
 	}
 	if violations := k.Check(ctx, with); len(violations) > 0 {
-		return misfits(at+".with", violations)
+		return misfits(inWith, violations)
 	}
 	return nil
 }

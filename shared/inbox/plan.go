@@ -56,7 +56,8 @@ func PlanFor(rules []Rule, d Delivery) (p Plan, ok bool, err error) {
 		return Plan{}, false, nil
 	}
 	r := render(env)
-	p = Plan{Skill: rule.Then.Skill, Automation: rule.Then.Automation}
+	called, arguments := rule.Then.Call()
+	p = Plan{Skill: called, Automation: rule.Then.Automation}
 	if m := rule.Then.Message; m != nil {
 		p.Channel, p.Address, p.Text = m.Thread.Channel, strings.TrimSpace(r.text(m.Thread.Address)), r.text(m.Body)
 		switch {
@@ -68,7 +69,7 @@ func PlanFor(rules []Rule, d Delivery) (p Plan, ok bool, err error) {
 		p.Outside = true // a model reads it
 		return p, true, errors.Join(err, r.err())
 	}
-	p.Arguments, err = r.object(rule.Then.With)
+	p.Arguments, err = r.object(arguments)
 	p.Outside = r.outside
 	return p, true, err
 }

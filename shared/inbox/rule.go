@@ -44,13 +44,16 @@ var ops = []Op{Eq, Ne, In, Contains, Exists, Gt, Lt, Matches}
 // Ops lists the operators.
 func Ops() []Op { return slices.Clone(ops) }
 
-// Action is what a delivery does. Exactly one of Skill, Automation and Message is set.
+// Action is what a delivery does. Exactly one of Skill, Automation, Task and Message is set.
 type Action struct {
-	Skill      string   `json:"skill,omitempty"`      // its name
-	Automation string   `json:"automation,omitempty"` // its name or id
-	Message    *Message `json:"message,omitempty"`
-	// With are the arguments of the skill, or those that replace arguments of the automation: an
-	// object whose texts may have templates such as {{body.issue.title}}.
+	Skill      string `json:"skill,omitempty"`      // its name
+	Automation string `json:"automation,omitempty"` // its name or id
+	// Task describes a task that is created: an object of the arguments of the skill create_task,
+	// whose texts may have templates.
+	Task    json.RawMessage `json:"task,omitempty"`
+	Message *Message        `json:"message,omitempty"`
+	// With are the arguments of the skill, or those that replace arguments of the automation or the
+	// task: an object whose texts may have templates such as {{body.issue.title}}.
 	With json.RawMessage `json:"with,omitempty"`
 }
 
@@ -70,10 +73,29 @@ func (a Action) String() string {
 		return "skill " + a.Skill
 	case a.Automation != "":
 		return "automation " + a.Automation
+	case len(a.Task) > 0:
+		return "task"
 	case a.Message != nil:
 		return "message"
 	}
 	return ""
+}
+
+// createTask is the skill that creates the task of an action.
+const createTask = "create_task"
+
+// Call returns the skill that the action names, and its arguments. The skill of an automation is
+// empty: the automation knows it.
+func (a Action) Call() (skill string, arguments json.RawMessage) {
+	if len(a.Task) == 0 {
+		return a.Skill, a.With
+	}
+	all := map[string]json.RawMessage{}
+	for _, object := range []json.RawMessage{a.Task, a.With} {
+		_ = json.Unmarshal(object, &all) // was checked before; With may be empty
+	}
+	raw, _ := json.Marshal(all) //nolint:errchkjson // was JSON before
+	return createTask, raw
 }
 
 // Limits of rules.
@@ -133,12 +155,12 @@ func (c Condition) check(bad *problem.InvalidError, at string) {
 
 func (a Action) check(bad *problem.InvalidError, at string) {
 	set := 0
-	for _, is := range []bool{a.Skill != "", a.Automation != "", a.Message != nil} {
+	for _, is := range []bool{a.Skill != "", a.Automation != "", len(a.Task) > 0, a.Message != nil} {
 		if is {
 			set++
 		}
 	}
-	bad.If(set != 1, at, "must have exactly one of skill, automation and message")
+	bad.If(set != 1, at, "must have exactly one of skill, automation, task and message")
 	for field, name := range map[string]string{"skill": a.Skill, "automation": a.Automation} {
 		bad.If(len(name) > maxTarget || !storable(name), at+"."+field, "must be a name of 200 characters at most")
 	}
@@ -150,18 +172,33 @@ func (a Action) check(bad *problem.InvalidError, at string) {
 		bad.If(m.Thread.Channel == "http" && templated && strings.Count(fixed, "/") < 3, at+".message.thread.address",
 			"must name the host itself: whoever sends a webhook would choose who gets the answers")
 		bad.If(m.Body == "", at+".message.body", "must not be empty")
-		bad.If(len(a.With) > 0, at+".with", "goes with skill and automation only")
+		bad.If(len(a.With) > 0, at+".with", "goes with skill, automation and task only")
 		for field, text := range map[string]string{"thread.address": m.Thread.Address, "body": m.Body} {
 			bad.If(len(text) > maxTemplate || !legalTemplate(text), at+".message."+field, badTemplate)
 		}
 	}
-	if len(a.With) == 0 {
-		return
+	for _, object := range a.objects() {
+		v, err := decodeJSON(object.raw)
+		_, isObject := v.(map[string]any)
+		bad.If(err != nil || !isObject || len(object.raw) > maxTemplate, at+"."+object.field, "must be an object of 16 KiB at most")
+		eachText(v, func(text string) { bad.If(!legalTemplate(text), at+"."+object.field, badTemplate) })
 	}
-	v, err := decodeJSON(a.With)
-	_, isObject := v.(map[string]any)
-	bad.If(err != nil || !isObject || len(a.With) > maxTemplate, at+".with", "must be an object of 16 KiB at most")
-	eachText(v, func(text string) { bad.If(!legalTemplate(text), at+".with", badTemplate) })
+}
+
+// argument is a field with arguments, whose texts may have templates.
+type argument struct {
+	field string
+	raw   json.RawMessage
+}
+
+// objects returns the fields with arguments that are given.
+func (a Action) objects() (given []argument) {
+	for _, o := range []argument{{"task", a.Task}, {"with", a.With}} {
+		if len(o.raw) > 0 {
+			given = append(given, o)
+		}
+	}
+	return given
 }
 
 // checkHeaders refuses rules about headers that are never kept: they would see nothing there.
@@ -182,8 +219,10 @@ func (s *Source) checkHeaders(bad *problem.InvalidError) {
 			template("message.thread.address", m.Thread.Address)
 			template("message.body", m.Body)
 		}
-		with, _ := decodeJSON(r.Then.With) // was checked before
-		eachText(with, func(text string) { template("with", text) })
+		for _, object := range r.Then.objects() {
+			v, _ := decodeJSON(object.raw) // was checked before
+			eachText(v, func(text string) { template(object.field, text) })
+		}
 	}
 }
 

@@ -180,12 +180,25 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestTasks: a rule that creates a task calls the skill for it, whose arguments are templates.
+func TestTasks(t *testing.T) {
+	p, ok, err := inbox.PlanFor(rules(t, `[{"then":{"task":{"title":"Look","priority":8},"with":{"title":"Look at {{body.issue.title}}"}}}]`), delivery())
+	input, wrong := p.Input(nil)
+	if err != nil || wrong != nil || !ok || p.Skill != "create_task" || !p.Outside || string(input) != `{"priority":8,"title":"Look at It \"burns\""}` {
+		t.Errorf("%+v, %s, %t, %v", p, input, ok, err)
+	}
+}
+
 // TestRulesAreChecked when a source is stored.
 func TestRulesAreChecked(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for text, field := range map[string]string{
 			`[{"then":{}}]`: "rules[0].then",
 			`[{"then":{"skill":"a","automation":"b"}}]`:                                                           "rules[0].then",
+			`[{"then":{"skill":"a","task":{"title":"b"}}}]`:                                                       "rules[0].then",
+			`[{"then":{"task":["b"]}}]`:                                                                           "rules[0].then.task",
+			`[{"then":{"task":{"title":"{{nothing}}"}}}]`:                                                         "rules[0].then.task",
+			`[{"then":{"task":{"title":"a"},"with":[]}}]`:                                                         "rules[0].then.with",
 			`[{"then":{"skill":"a","with":[]}}]`:                                                                  "rules[0].then.with",
 			`[{"then":{"skill":"a","with":{"a":"{{nothing}}"}}}]`:                                                 "rules[0].then.with",
 			`[{"then":{"skill":"a","with":{"a":"{{body.a"}}}]`:                                                    "rules[0].then.with",

@@ -209,10 +209,11 @@ func (s *Surfaces) builtins() (*skill.Set, error) {
 	own, err4 := skill.Skills()
 	automations, err5 := automation.Skills(s.Automations)
 	threads, err6 := thread.Skills(s.Threads, s.deliverable, visitor.Channel)
-	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+	tasks, err7 := task.Skills(s.Tasks)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		return nil, err
 	}
-	return skill.NewSet(slices.Concat(all, more, own, automations, threads, []skill.Skill{query})...)
+	return skill.NewSet(slices.Concat(all, more, own, automations, threads, tasks, []skill.Skill{query})...)
 }
 
 // expand replaces references to secrets by the secrets' values.

@@ -16,6 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/task"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -200,6 +201,25 @@ func TestBytesThatAreNoText(t *testing.T) {
 		w.drain(t)
 		if d := w.delivery(t, id); d.Status != inbox.Done || string(w.calls()[1].Arguments) != `{"text":"a�b"}` {
 			t.Errorf("then: %+v", d)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestADeliveryCreatesATask, once, which says that text from outside is in it.
+func TestADeliveryCreatesATask(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.source(t, "gh", `[{"then":{"task":{"title":"Look at {{body.title}}","priority":8,"tags":["bug"]}}}]`)
+		id := w.receive(t, "gh", "d1", `{"title":"It burns"}`)
+		w.drain(t)
+		w.receive(t, "gh", "d1", `{"title":"It burns"}`)
+		w.drain(t)
+		if d := w.delivery(t, id); d.Status != inbox.Done {
+			t.Errorf("the delivery is %+v", d)
+		}
+		made := must(w.Tasks.List(t.Context(), w.Workspace, task.Filter{Limit: 10}))(t)
+		if len(made) != 1 || made[0].Title != "Look at It burns" || made[0].Priority != 8 || !made[0].Untrusted || made[0].CreatedBy != "webhook:gh" {
+			t.Errorf("the tasks: %+v", made)
 		}
 		w.mustBeFree(t)
 	})

@@ -35,6 +35,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/webhook/action"
+	"github.com/lanekeeper/lanekeeper/shared/task"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
@@ -119,11 +120,12 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	automations := must(automation.New(d, ids))(t)
 	threads := must(thread.New(d, w.runs, box, ids, log))(t)
 	secrets := must(secret.New(d, secret.NewKeyFile(filepath.Join(t.TempDir(), "key"))))(t)
-	set := must(skill.NewSet(append(must(skill.Skills())(t), w.skills()...)...))(t)
+	tasks := must(task.New(d, ids, mathrand.Float64))(t)
+	set := must(skill.NewSet(slices.Concat(must(skill.Skills())(t), must(task.Skills(tasks))(t), w.skills())...))(t)
 	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
 	all := &parts.Parts{
 		DB: d, Lanes: lanes, Runs: w.runs, Activity: acts, Outbox: box, Workspaces: workspaces, Automations: automations, Threads: threads, Secrets: secrets,
-		Inbox: must(inbox.New(d, secrets, box, ids))(t), Personas: must(persona.New(d))(t), Skills: skills, IDs: ids, Clock: time.Now, Log: log, Instance: "test",
+		Inbox: must(inbox.New(d, secrets, box, ids))(t), Personas: must(persona.New(d))(t), Tasks: tasks, Skills: skills, IDs: ids, Clock: time.Now, Log: log, Instance: "test",
 	}
 	turns := &turn.Runner{Parts: all, Kinds: []turn.Kind{action.Kind(w.deliverable)}}
 	w.approvals = must(approval.New(approval.Deps{
