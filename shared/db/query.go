@@ -78,7 +78,8 @@ func Load(fsys fs.FS, queries any) error {
 
 // Parse reads the *.sql files at the root of fsys and checks their rules. A query is in the shared
 // file or in both engine files. An engine file says why it exists. A query binds its workspace as
-// $1, or says why it is global.
+// $1, or says why it is global. What several queries of a file share is a part, under a line
+// "-- part: Word" before them: @Word stands for it.
 func Parse(fsys fs.FS) ([]Query, error) {
 	files, err := fs.Glob(fsys, "*.sql")
 	if err != nil {
@@ -119,12 +120,20 @@ func (p *parser) file(file, text string) {
 	if split && !strings.HasPrefix(text, "-- why: ") {
 		p.fail("%s: the first line must say \"-- why: …\"", file)
 	}
-	parts, attempts := sections(text)
-	if len(parts) != attempts || len(parts) == 0 {
+	found, attempts := sections(text)
+	if len(found) != attempts || len(found) == 0 {
 		p.fail("%s: a query begins with a line \"-- name: Word\"", file)
 	}
-	for _, s := range parts {
-		name, body := base+"."+s.name, strings.TrimSuffix(strings.TrimSpace(s.body.String()), ";")
+	parts := map[string]string{}
+	for _, s := range found {
+		name, body := base+"."+s.name, expand(strings.TrimSuffix(strings.TrimSpace(s.body.String()), ";"), parts)
+		if s.part {
+			if _, known := parts[s.name]; known {
+				p.fail("%s: part %s is there twice", file, s.name)
+			}
+			parts[s.name] = body
+			continue
+		}
 		if !s.global && !bindsWorkspace(body) {
 			p.fail("%s: %s neither binds its workspace as $1 nor says \"-- global: why\"", file, name)
 		}

@@ -28,7 +28,9 @@ const (
 func TestParse(t *testing.T) {
 	got, err := db.Parse(sources{
 		"note.sql": "-- About the file.\n-- name: Get\n-- About the query.\nSELECT a, -- about a\n       b\n  FROM note\n WHERE workspace_id = $1;\n\n" +
-			"-- name: All\n-- global: counts for everybody\nSELECT count(*) FROM note;\n",
+			"-- name: All\n-- global: counts for everybody\nSELECT count(*) FROM note;\n\n" +
+			"-- part: From\n-- About the part.\nFROM note\n WHERE workspace_id = $1;\n-- part: Some\n@From AND a = 'x@Front'\n\n" +
+			"-- name: Newest\nSELECT a @Some ORDER BY b @> 1;\n",
 		"note.postgres.sql": why + "-- name: Claim\nSELECT $1 FOR UPDATE;\n",
 		"note.sqlite.sql":   why + "-- name: Claim\nSELECT $1;\n",
 		"ignored.txt":       "-- name: Get\n",
@@ -44,7 +46,9 @@ func TestParse(t *testing.T) {
 	want := map[string]query{
 		"note.Get": {postgres: "SELECT a, -- about a\n       b\n  FROM note\n WHERE workspace_id = $1",
 			sqlite: "SELECT a, -- about a\n       b\n  FROM note\n WHERE workspace_id = $1"},
-		"note.All":   {postgres: "SELECT count(*) FROM note", sqlite: "SELECT count(*) FROM note", global: true},
+		"note.All": {postgres: "SELECT count(*) FROM note", sqlite: "SELECT count(*) FROM note", global: true},
+		"note.Newest": {postgres: "SELECT a FROM note\n WHERE workspace_id = $1 AND a = 'x@Front' ORDER BY b @> 1",
+			sqlite: "SELECT a FROM note\n WHERE workspace_id = $1 AND a = 'x@Front' ORDER BY b @> 1"},
 		"note.Claim": {postgres: "SELECT $1 FOR UPDATE", sqlite: "SELECT $1"},
 	}
 	for _, q := range got {
@@ -77,6 +81,8 @@ func TestParseRefuses(t *testing.T) {
 		{"global in one engine only", sources{"a.postgres.sql": why + "-- name: Get\n-- global: so\nSELECT $1;\n", "a.sqlite.sql": why + get}, "a.Get is global in one engine only"},
 		{"twice in a file", sources{"a.sql": get + get}, "a.Get is there twice"},
 		{"in the shared file and in an engine's", sources{"a.sql": get, "a.postgres.sql": why + get}, "a.Get is there twice"},
+		{"a part twice", sources{"a.sql": "-- part: B\n$1\n-- part: B\n$1\n" + get}, "a.sql: part B is there twice"},
+		{"a part of two words", sources{"a.sql": get + "-- part: Get all\nSELECT $1;\n"}, `a query begins with a line "-- name: Word"`},
 		{"a heading of two words", sources{"a.sql": get + "-- name: Get all\nSELECT $1;\n"}, `a query begins with a line "-- name: Word"`},
 		{"a heading without a space", sources{"a.sql": get + "--name: All\nSELECT $1;\n"}, `a query begins with a line`},
 		{"a file without a query", sources{"a.sql": "SELECT $1;\n"}, `a query begins with a line`},

@@ -2,9 +2,11 @@ package db
 
 import "strings"
 
-// A section is a query in a file: the lines from its heading to the next heading.
+// A section is a query in a file, or a part of several queries: the lines from its heading to the
+// next heading.
 type section struct {
 	name   string
+	part   bool
 	global bool            // whether it has a line that says why it is global
 	body   strings.Builder // without comment lines
 }
@@ -30,10 +32,10 @@ func sections(text string) (found []*section, attempts int) {
 		if comment && meansHeading(strings.TrimLeft(text[at:], space)) {
 			attempts++
 		}
-		name, heading := headingOf(line)
+		name, part, heading := headingOf(line)
 		switch {
 		case heading:
-			s = &section{name: name}
+			s = &section{name: name, part: part}
 			found = append(found, s)
 		case s == nil:
 		case comment:
@@ -49,19 +51,43 @@ func sections(text string) (found []*section, attempts int) {
 	return found, attempts
 }
 
-// headingOf returns the name in a line "-- name: Word", and whether the line is one.
-func headingOf(line string) (name string, ok bool) {
-	name, ok = strings.CutPrefix(line, "-- name: ")
+// headingOf returns the name in a line "-- name: Word" or "-- part: Word", and whether the line is one.
+func headingOf(line string) (name string, part, ok bool) {
+	if name, ok = strings.CutPrefix(line, "-- name: "); !ok {
+		name, part = strings.CutPrefix(line, "-- part: ")
+	}
 	name = strings.TrimRight(name, space)
-	return name, ok && name != "" && !strings.ContainsFunc(name, func(r rune) bool { return !wordRune(r) })
+	return name, part, (ok || part) && name != "" && !strings.ContainsFunc(name, func(r rune) bool { return !wordRune(r) })
 }
 
 // meansHeading reports whether a text that begins with a comment looks like a heading.
 func meansHeading(text string) bool {
 	rest := strings.TrimLeft(strings.TrimPrefix(text, "--"), space)
-	const word = "name"
-	return len(rest) > len(word) && strings.EqualFold(rest[:len(word)], word) &&
-		strings.HasPrefix(strings.TrimLeft(rest[len(word):], space), ":")
+	const length = len("name")
+	return len(rest) > length && (strings.EqualFold(rest[:length], "name") || strings.EqualFold(rest[:length], "part")) &&
+		strings.HasPrefix(strings.TrimLeft(rest[length:], space), ":")
+}
+
+// expand replaces each @Word in a text by the part of that name. An @ before any other word stays.
+func expand(text string, parts map[string]string) string {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "@")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		end := strings.IndexFunc(rest, func(r rune) bool { return !wordRune(r) })
+		if end < 0 {
+			end = len(rest)
+		}
+		part, known := parts[rest[:end]]
+		if !known {
+			part = "@" + rest[:end]
+		}
+		out.WriteString(part)
+		text = rest[end:]
+	}
 }
 
 // saysGlobal reports whether a line says why a query is global.

@@ -14,8 +14,9 @@ import (
 
 // The rules for a file as regular expressions. Compiling them is too slow for every cold start.
 var (
-	heading     = regexp.MustCompile(`(?m)^-- name: (\w+)\s*$`)
-	headingLike = regexp.MustCompile(`(?mi)^\s*--\s*name\s*:`)
+	heading     = regexp.MustCompile(`(?m)^-- (name|part): (\w+)\s*$`)
+	headingLike = regexp.MustCompile(`(?mi)^\s*--\s*(name|part)\s*:`)
+	usedPart    = regexp.MustCompile(`@(\w+)`)
 	globalWhy   = regexp.MustCompile(`(?m)^-- global: \S`)
 	workspace   = regexp.MustCompile(`\$1\b`)
 	comment     = regexp.MustCompile(`(?m)^\s*--.*$\n?`)
@@ -29,14 +30,28 @@ func byExpression(text string) (texts map[string]string, global map[string]bool,
 	if len(heads) != len(headingLike.FindAllString(text, -1)) || len(heads) == 0 {
 		wrong = append(wrong, `parse queries: a.sql: a query begins with a line "-- name: Word"`)
 	}
+	parts := map[string]string{}
 	for i, h := range heads {
 		end := len(text)
 		if i+1 < len(heads) {
 			end = heads[i+1][0]
 		}
-		name, body := "a."+text[h[2]:h[3]], text[h[1]:end]
+		name, body := "a."+text[h[4]:h[5]], text[h[1]:end]
 		isGlobal := globalWhy.MatchString(body)
 		body = strings.TrimSuffix(strings.TrimSpace(comment.ReplaceAllString(body, "")), ";")
+		body = usedPart.ReplaceAllStringFunc(body, func(use string) string {
+			if part, known := parts[use[1:]]; known {
+				return part
+			}
+			return use
+		})
+		if text[h[2]:h[3]] == "part" {
+			if _, twice := parts[name[2:]]; twice {
+				return nil, nil, nil
+			}
+			parts[name[2:]] = body
+			continue
+		}
 		if !isGlobal && !workspace.MatchString(body) {
 			wrong = append(wrong, "parse queries: a.sql: "+name+` neither binds its workspace as $1 nor says "-- global: why"`)
 		}
@@ -108,6 +123,8 @@ var files = []string{
 	"-- name: Get",
 	"--",
 	"\f-- name: Get\n\v\n-- x\n\u00a0$1\u00a0",
+	"-- part: A\n $1, b;\n-- part: B\n-- global: x\n@A c @ @B @\n-- name: Get\n@B@A @Ab @\n-- part : C\n",
+	"-- part: A\n@A",
 	"-- name: Get\n\xff-- \xff\n-- \xff\n$1\xff",
 }
 

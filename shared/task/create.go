@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,13 +19,13 @@ const (
 
 // Create adds a PENDING task and returns it. It uses the fields that describe the work: title,
 // description, type, priority, estimates, retries, input, metadata, tags, project, milestone,
-// thread, dependencies both ways, trust and creator. Errors: [problem.InvalidError],
+// thread, dependencies both ways, trust and creator, and the id where there is one. Errors: [problem.InvalidError],
 // [MissingError], [CycleError], [StatusError] of a task that it is to block.
 func (s *Store) Create(ctx context.Context, tx Tx, t Task) (Task, error) {
 	if err := t.check(ctx); err != nil {
 		return Task{}, err
 	}
-	t.ID = s.ids()
+	t.ID = cmp.Or(t.ID, s.ids())
 	if err := s.resolve(ctx, tx, &t); err != nil {
 		return Task{}, err
 	}
@@ -73,7 +74,11 @@ func (s *Store) resolve(ctx context.Context, tx Tx, t *Task) error {
 	if len(t.DependsOn)+len(t.Blocks) == 0 {
 		return nil
 	}
-	some, err := s.some(ctx, tx, append(append([]string{}, t.DependsOn...), t.Blocks...))
+	from := t.DependsOn
+	if len(t.Blocks) == 0 {
+		from = nil // nothing that it depends on can depend on it
+	}
+	some, on, err := s.graph(ctx, tx, slices.Concat(t.DependsOn, t.Blocks), from)
 	if err != nil {
 		return err
 	}
@@ -96,14 +101,10 @@ func (s *Store) resolve(ctx context.Context, tx Tx, t *Task) error {
 	if err := some.room(t.DependsOn, nil); err != nil {
 		return err
 	}
-	if len(t.DependsOn) == 0 || len(t.Blocks) == 0 {
-		return nil // nothing that it depends on can depend on it
+	if path := shortest(on, from, t.Blocks); path != nil {
+		return &CycleError{slices.Concat([]string{t.ID}, path, []string{t.ID})}
 	}
-	path, err := s.path(ctx, tx, t.DependsOn, t.Blocks)
-	if err != nil || path == nil {
-		return err
-	}
-	return &CycleError{append(append([]string{t.ID}, path...), t.ID)}
+	return nil
 }
 
 // named checks the thread, the project and the milestone that a task names. The project of a task
@@ -137,20 +138,6 @@ type known map[string]node
 type node struct {
 	Task
 	dependsOn, dependents int
-}
-
-func (s *Store) some(ctx context.Context, tx Tx, ids []string) (known, error) {
-	found := known{}
-	err := tx.Each(ctx, func(scan db.Scan) error {
-		var n node
-		err := scan(&n.ID, &n.Status, &n.dependsOn, &n.dependents)
-		found[n.ID] = n
-		return err
-	}, s.q.Some, encode(ids))
-	if err != nil {
-		return nil, fmt.Errorf("read tasks: %w", err)
-	}
-	return found, nil
 }
 
 // all returns a [MissingError] unless all ids are known.

@@ -26,7 +26,7 @@ func (s *Store) SetDependencies(ctx context.Context, tx Tx, id string, match fun
 		return Task{}, problem.Invalid("dependsOn", "may be %d tasks at most", MaxEdges)
 	}
 	tx.Later().Exec(s.q.LockGraph) // before the task's row: so everyone locks
-	t, err := s.head(ctx, tx, id)
+	t, err := s.whole(ctx, tx, id)
 	if err == nil {
 		err = match(t)
 	}
@@ -37,7 +37,7 @@ func (s *Store) SetDependencies(ctx context.Context, tx Tx, id string, match fun
 		return Task{}, t.illegal("a change of its dependencies")
 	}
 	if len(dependsOn) > 0 {
-		some, err := s.some(ctx, tx, dependsOn)
+		some, on, err := s.graph(ctx, tx, dependsOn, dependsOn)
 		if err == nil {
 			err = some.all("dependsOn", dependsOn)
 		}
@@ -47,11 +47,7 @@ func (s *Store) SetDependencies(ctx context.Context, tx Tx, id string, match fun
 		if err != nil {
 			return Task{}, err
 		}
-		path, err := s.path(ctx, tx, dependsOn, []string{t.ID})
-		if err != nil {
-			return Task{}, err
-		}
-		if path != nil {
+		if path := shortest(on, dependsOn, []string{t.ID}); path != nil {
 			return Task{}, &CycleError{append([]string{t.ID}, path...)}
 		}
 	}
@@ -65,23 +61,33 @@ func (s *Store) SetDependencies(ctx context.Context, tx Tx, id string, match fun
 	return s.read(ctx, tx, t.ID)
 }
 
-// path finds a chain of dependencies from one of some tasks to one of others, both included. It
-// returns nil if there is none. The caller holds the lock of the graph.
-func (s *Store) path(ctx context.Context, tx Tx, from, to []string) ([]string, error) {
-	on := map[string][]string{}
-	err := tx.Each(ctx, func(scan db.Scan) error {
-		var task, dependsOn string
-		err := scan(&task, &dependsOn)
-		on[task] = append(on[task], dependsOn)
+// graph reads tasks by their ids, and all that some of them depend on, directly or not. The caller
+// holds the lock of the graph.
+func (s *Store) graph(ctx context.Context, tx Tx, ids, from []string) (known, map[string][]string, error) {
+	found, on := known{}, map[string][]string{}
+	tasks := func(scan db.Scan) error {
+		var n node
+		err := scan(&n.ID, &n.Status, &n.dependsOn, &n.dependents)
+		found[n.ID] = n
 		return err
-	}, s.q.Edges, encode(from))
-	if err != nil {
-		return nil, fmt.Errorf("read the dependencies of tasks: %w", err)
 	}
-	return shortest(on, from, to), nil
+	if len(from) > 0 {
+		tx.Later().Each(func(scan db.Scan) error {
+			var task, dependsOn string
+			err := scan(&task, &dependsOn)
+			on[task] = append(on[task], dependsOn)
+			return err
+		}, s.q.Edges, encode(from))
+	}
+	err := tx.Each(ctx, tasks, s.q.Some, encode(ids))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the dependencies of tasks: %w", err)
+	}
+	return found, on, nil
 }
 
-// shortest finds a shortest path in a graph by breadth.
+// shortest finds a shortest chain of dependencies from one of some tasks to one of others, both
+// included, by breadth. It returns nil if there is none.
 func shortest(on map[string][]string, from, to []string) []string {
 	before := map[string]string{}
 	queue := slices.Clone(from)

@@ -21,10 +21,11 @@ type Report struct {
 	Actor   string
 }
 
-// present locks the task of a report, and refuses a report on an attempt that is not the present
-// one. An attempt is over as soon as its task is neither ASSIGNED nor RUNNING.
-func (s *Store) present(ctx context.Context, tx Tx, r Report, what string) (Task, error) {
-	t, err := s.head(ctx, tx, r.Task)
+// present locks the task of a report by [Store.head] or [Store.whole], and refuses a report on an
+// attempt that is not the present one. An attempt is over as soon as its task is neither ASSIGNED nor
+// RUNNING.
+func (r Report) present(ctx context.Context, tx Tx, read func(context.Context, Tx, string) (Task, error), what string) (Task, error) {
+	t, err := read(ctx, tx, r.Task)
 	switch {
 	case err != nil:
 		return Task{}, err
@@ -45,7 +46,7 @@ func (s *Store) Complete(ctx context.Context, tx Tx, r Report, output json.RawMe
 	if err := bad.OrNil(); err != nil {
 		return Task{}, err
 	}
-	t, err := s.present(ctx, tx, r, "completion")
+	t, err := r.present(ctx, tx, s.head, "completion")
 	if err != nil {
 		return Task{}, err
 	}
@@ -69,7 +70,7 @@ func (s *Store) Fail(ctx context.Context, tx Tx, r Report, f Failure) (Task, err
 	if err := bad.OrNil(); err != nil {
 		return Task{}, err
 	}
-	t, err := s.present(ctx, tx, r, "failure")
+	t, err := r.present(ctx, tx, s.head, "failure")
 	if err != nil {
 		return Task{}, err
 	}
@@ -115,25 +116,18 @@ func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task,
 	if err := bad.OrNil(); err != nil {
 		return Task{}, false, err
 	}
-	t, err := s.present(ctx, tx, r, "progress")
+	t, err := r.present(ctx, tx, s.whole, "progress")
 	if err != nil {
 		return Task{}, false, err
 	}
-	if p.Checkpoint != nil {
-		before, err := s.read(ctx, tx, t.ID)
-		if err != nil {
-			return Task{}, false, err
-		}
-		if bytes.Equal(p.Checkpoint, before.Checkpoint) {
-			p.Checkpoint = nil
-		}
+	if bytes.Equal(p.Checkpoint, t.Checkpoint) {
+		p.Checkpoint = nil
 	}
 	percent, step := t.Progress, t.CurrentStep
 	set(&t.Progress, p.Percent)
 	set(&t.CurrentStep, p.Step)
 	if t.Progress == percent && t.CurrentStep == step && p.Checkpoint == nil {
-		is, err := s.read(ctx, tx, t.ID)
-		return is, false, err
+		return t, false, nil
 	}
 	stored := tx.Later().Exec(s.q.Progress, t.ID, t.Status, t.Attempt, p.Percent, p.Step, p.Checkpoint)
 	e := Entry{Event: ProgressUpdate, Level: Debug, Actor: r.Actor, Message: cmp.Or(t.CurrentStep, "progress: "+strconv.Itoa(t.Progress)+" %"),

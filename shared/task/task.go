@@ -206,13 +206,19 @@ func (s *Store) read(ctx context.Context, tx Tx, id string) (Task, error) {
 	return first(found, err)
 }
 
-// head locks a task's row and then reads it in a new statement, without its input, output and
+// head locks a task's row and then reads it in a new statement, without its edges, input, output and
 // checkpoint: until the transaction ends, nobody else changes the task.
 func (s *Store) head(ctx context.Context, tx Tx, id string) (Task, error) {
-	var found []Task
 	tx.Later().Exec(s.q.Lock, id)
+	var found []Task
 	err := tx.Each(ctx, collect(&found), s.q.Get, id, false)
 	return first(found, err)
+}
+
+// whole is [Store.head] with all of the task.
+func (s *Store) whole(ctx context.Context, tx Tx, id string) (Task, error) {
+	tx.Later().Exec(s.q.Lock, id)
+	return s.read(ctx, tx, id)
 }
 
 func first(found []Task, err error) (Task, error) {

@@ -1,29 +1,32 @@
--- name: Get
--- The columns that may be large are read only where $3 says so.
-SELECT t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.cancelled, t.priority, t.agent_id, t.session_key, t.attempt,
+-- part: columns
+t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.cancelled, t.priority, t.agent_id, t.session_key, t.attempt,
        t.progress_percent, t.current_step, t.estimated_duration_minutes, t.estimated_completion_at, t.retry_count, t.max_retries,
        t.retry_backoff_seconds, t.next_attempt_at, t.last_error, t.summary, t.metadata, t.checkpoint_version, t.tags, t.project_id,
        t.milestone_id, t.thread_id, t.trust = 'outside', t.version, t.created_by, t.created_at, t.updated_at, t.assigned_at, t.started_at,
-       t.completed_at, t.failed_at, coalesce(t.next_attempt_at <= lk_now(), false),
-       (SELECT string_agg(CAST(d.depends_on AS text), ',' ORDER BY d.depends_on)
-          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.task_id = t.id),
-       (SELECT string_agg(CAST(d.task_id AS text), ',' ORDER BY d.task_id)
-          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.depends_on = t.id),
+       t.completed_at, t.failed_at, coalesce(t.next_attempt_at <= lk_now(), false)
+
+-- part: dependsOn
+(SELECT string_agg(CAST(d.depends_on AS text), ',' ORDER BY d.depends_on)
+          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.task_id = t.id)
+
+-- part: blocks
+(SELECT string_agg(CAST(d.task_id AS text), ',' ORDER BY d.task_id)
+          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.depends_on = t.id)
+
+-- name: Get
+-- Only where $3 says so are the edges read, and the columns that may be large.
+SELECT @columns,
+       CASE WHEN $3 THEN @dependsOn END,
+       CASE WHEN $3 THEN @blocks END,
        CASE WHEN $3 THEN t.input_context END, CASE WHEN $3 THEN t.output_result END, CASE WHEN $3 THEN t.checkpoint_data END
   FROM agent_tasks t
  WHERE t.workspace_id = $1 AND t.id = $2;
 
--- name: List
--- The newest first. $8 is one of the tags in $10, which has commas around each, and $9 is their number.
-SELECT t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.cancelled, t.priority, t.agent_id, t.session_key, t.attempt,
-       t.progress_percent, t.current_step, t.estimated_duration_minutes, t.estimated_completion_at, t.retry_count, t.max_retries,
-       t.retry_backoff_seconds, t.next_attempt_at, t.last_error, t.summary, t.metadata, t.checkpoint_version, t.tags, t.project_id,
-       t.milestone_id, t.thread_id, t.trust = 'outside', t.version, t.created_by, t.created_at, t.updated_at, t.assigned_at, t.started_at,
-       t.completed_at, t.failed_at, coalesce(t.next_attempt_at <= lk_now(), false),
-       (SELECT string_agg(CAST(d.depends_on AS text), ',' ORDER BY d.depends_on)
-          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.task_id = t.id),
-       (SELECT string_agg(CAST(d.task_id AS text), ',' ORDER BY d.task_id)
-          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.depends_on = t.id),
+-- part: listed
+-- $8 is one of the tags in $10, which has commas around each, and $9 is their number.
+SELECT @columns,
+       @dependsOn,
+       @blocks,
        CAST(NULL AS text), CAST(NULL AS text), CAST(NULL AS text)
   FROM agent_tasks t
  WHERE t.workspace_id = $1
@@ -37,61 +40,23 @@ SELECT t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.c
          WHERE g.workspace_id = $1 AND g.task_id = t.id AND replace(CAST($10 AS text), ',' || g.tag || ',', '') <> $10) = $9)
    AND (CAST($11 AS text) IS NULL OR lower(t.title || ' ' || t.description) LIKE lower(CAST($11 AS text)) ESCAPE '\')
    AND t.created_at > $12 AND t.created_at < $13
+
+-- name: List
+-- The newest first.
+@listed
    AND (t.created_at, t.id) < ($14, $15)
  ORDER BY t.created_at DESC, t.id DESC
  LIMIT $16;
 
 -- name: ListOldest
-SELECT t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.cancelled, t.priority, t.agent_id, t.session_key, t.attempt,
-       t.progress_percent, t.current_step, t.estimated_duration_minutes, t.estimated_completion_at, t.retry_count, t.max_retries,
-       t.retry_backoff_seconds, t.next_attempt_at, t.last_error, t.summary, t.metadata, t.checkpoint_version, t.tags, t.project_id,
-       t.milestone_id, t.thread_id, t.trust = 'outside', t.version, t.created_by, t.created_at, t.updated_at, t.assigned_at, t.started_at,
-       t.completed_at, t.failed_at, coalesce(t.next_attempt_at <= lk_now(), false),
-       (SELECT string_agg(CAST(d.depends_on AS text), ',' ORDER BY d.depends_on)
-          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.task_id = t.id),
-       (SELECT string_agg(CAST(d.task_id AS text), ',' ORDER BY d.task_id)
-          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.depends_on = t.id),
-       CAST(NULL AS text), CAST(NULL AS text), CAST(NULL AS text)
-  FROM agent_tasks t
- WHERE t.workspace_id = $1
-   AND (CAST($2 AS text) IS NULL OR t.status = $2)
-   AND t.priority BETWEEN $3 AND $4
-   AND (CAST($5 AS uuid) IS NULL OR t.agent_id = $5)
-   AND (CAST($6 AS text) IS NULL OR t.task_type = $6)
-   AND (CAST($7 AS uuid) IS NULL OR t.thread_id = $7)
-   AND (CAST($8 AS text) IS NULL OR t.id IN (SELECT g.task_id FROM agent_task_tags g WHERE g.workspace_id = $1 AND g.tag = $8))
-   AND (CAST($9 AS integer) < 2 OR (SELECT count(*) FROM agent_task_tags g
-         WHERE g.workspace_id = $1 AND g.task_id = t.id AND replace(CAST($10 AS text), ',' || g.tag || ',', '') <> $10) = $9)
-   AND (CAST($11 AS text) IS NULL OR lower(t.title || ' ' || t.description) LIKE lower(CAST($11 AS text)) ESCAPE '\')
-   AND t.created_at > $12 AND t.created_at < $13
+@listed
    AND (t.created_at, t.id) > ($14, $15)
  ORDER BY t.created_at, t.id
  LIMIT $16;
 
 -- name: ListUrgent
 -- The highest priority first, then the oldest: the order in which agents get tasks.
-SELECT t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.cancelled, t.priority, t.agent_id, t.session_key, t.attempt,
-       t.progress_percent, t.current_step, t.estimated_duration_minutes, t.estimated_completion_at, t.retry_count, t.max_retries,
-       t.retry_backoff_seconds, t.next_attempt_at, t.last_error, t.summary, t.metadata, t.checkpoint_version, t.tags, t.project_id,
-       t.milestone_id, t.thread_id, t.trust = 'outside', t.version, t.created_by, t.created_at, t.updated_at, t.assigned_at, t.started_at,
-       t.completed_at, t.failed_at, coalesce(t.next_attempt_at <= lk_now(), false),
-       (SELECT string_agg(CAST(d.depends_on AS text), ',' ORDER BY d.depends_on)
-          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.task_id = t.id),
-       (SELECT string_agg(CAST(d.task_id AS text), ',' ORDER BY d.task_id)
-          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.depends_on = t.id),
-       CAST(NULL AS text), CAST(NULL AS text), CAST(NULL AS text)
-  FROM agent_tasks t
- WHERE t.workspace_id = $1
-   AND (CAST($2 AS text) IS NULL OR t.status = $2)
-   AND t.priority BETWEEN $3 AND $4
-   AND (CAST($5 AS uuid) IS NULL OR t.agent_id = $5)
-   AND (CAST($6 AS text) IS NULL OR t.task_type = $6)
-   AND (CAST($7 AS uuid) IS NULL OR t.thread_id = $7)
-   AND (CAST($8 AS text) IS NULL OR t.id IN (SELECT g.task_id FROM agent_task_tags g WHERE g.workspace_id = $1 AND g.tag = $8))
-   AND (CAST($9 AS integer) < 2 OR (SELECT count(*) FROM agent_task_tags g
-         WHERE g.workspace_id = $1 AND g.task_id = t.id AND replace(CAST($10 AS text), ',' || g.tag || ',', '') <> $10) = $9)
-   AND (CAST($11 AS text) IS NULL OR lower(t.title || ' ' || t.description) LIKE lower(CAST($11 AS text)) ESCAPE '\')
-   AND t.created_at > $12 AND t.created_at < $13
+@listed
    AND (t.priority < $16 OR t.priority = $16 AND (t.created_at, t.id) > ($14, $15))
  ORDER BY t.priority DESC, t.created_at, t.id
  LIMIT $17;

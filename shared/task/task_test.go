@@ -443,7 +443,13 @@ func TestWhatItCosts(t *testing.T) {
 			d := draft("costs")
 			d.DependsOn, d.Tags = on, []string{"a", "b", "c"}[:1+2*n]
 			var is task.Task
-			for name, c := range []struct {
+			works := w.running(t, draft("works"))
+			checkpoint := func() {
+				if _, err := w.advance(t, works.ID, 1, task.Progress{Checkpoint: json.RawMessage(`{"page":1}`)}); err != nil {
+					t.Error(err)
+				}
+			}
+			for _, c := range []struct {
 				what       string
 				statements int64
 				trips      int64 // at most
@@ -461,8 +467,15 @@ func TestWhatItCosts(t *testing.T) {
 						t.Error(err)
 					}
 				}},
-				{"dependencies", 9, 5, func() {
+				{"dependencies", 9, 4, func() {
 					if _, err := w.depend(t, is.ID, on...); err != nil {
+						t.Error(err)
+					}
+				}},
+				{"checkpoint", 6, 3, checkpoint},
+				{"the same checkpoint", 2, 2, checkpoint},
+				{"complete", 6, 3, func() {
+					if _, err := w.complete(t, works.ID, 1); err != nil {
 						t.Error(err)
 					}
 				}},
@@ -478,7 +491,7 @@ func TestWhatItCosts(t *testing.T) {
 				}},
 			} {
 				if got := cost(c.fn); got.Statements != c.statements || got.RoundTrips > c.trips {
-					t.Errorf("%d %s with %d tasks: %+v, want %d statements in %d round trips", name, c.what, many, got, c.statements, c.trips)
+					t.Errorf("%s with %d tasks: %+v, want %d statements in %d round trips", c.what, many, got, c.statements, c.trips)
 				}
 			}
 		}
