@@ -7,6 +7,8 @@ import "strings"
 var examples = map[string][]string{
 	"objectives": {`create '{"title": "Write a welcome text", "priority": 2}'`, `list status=active`,
 		`pause ID '{"reason": "winter"}'`},
+	"projects":   {`create '{"name": "The new shop"}'`, `show ID`, `edit ID '{"archived": true}'`, `list archived=true`},
+	"milestones": {`create '{"projectId": "ID", "name": "It opens", "dueAt": "2030-05-01T09:00:00Z"}'`, `list projectId=ID`},
 	"tasks": {`create '{"title": "Compare three suppliers", "priority": 8, "tags": ["shop"]}'`, `list status=PENDING minPriority=8`,
 		`why ID`, `dependencies ID '{"dependsOn": []}'`, `cancel ID '{"reason": "not needed any more"}'`},
 	"skills": {`run save_memory '{"input": {"category": "fact", "content": "it rains"}}'`,

@@ -40,6 +40,10 @@ func resources() []resource {
 	return []resource{
 		{"objectives", "what agents work towards", heads("PRIORITY=priority", "STATUS=status", "TITLE=title", "ID=id:id"),
 			words("list show create edit delete"), words("pause resume complete steps")},
+		{"projects", "what tasks and budgets belong to", heads("NAME=name", "CREATED=createdAt:time", "ID=id:id"),
+			words("list show create edit delete"), nil},
+		{"milestones", "the milestones of projects", heads("NAME=name", "DUE=dueAt:time", "PROJECT=projectId:id", "ID=id:id"),
+			words("list show create edit delete"), nil},
 		{"tasks", "durable work for agents",
 			heads("STATUS=status", "PRIORITY=priority", "DONE %=progressPercent", "TITLE=title", "ID=id:id"),
 			words("list show create edit"), words("why logs cancel retry archive dependencies progress complete fail")},

@@ -137,6 +137,8 @@ type listTasksInput struct {
 	AgentID       string      `query:"agentId" format:"uuid"`
 	TaskType      string      `query:"taskType" maxLength:"100"`
 	ThreadID      string      `query:"threadId" format:"uuid"`
+	ProjectID     string      `query:"projectId" format:"uuid"`
+	MilestoneID   string      `query:"milestoneId" format:"uuid"`
 	Search        string      `query:"search" maxLength:"200" doc:"Part of the title or the description"`
 	CreatedAfter  time.Time   `query:"createdAfter"`
 	CreatedBefore time.Time   `query:"createdBefore"`
@@ -153,7 +155,7 @@ func (s *server) listTasks(ctx context.Context, in *listTasksInput) (*answer[pag
 	}
 	f := task.Filter{
 		Status: in.Status, MinPriority: in.MinPriority, MaxPriority: in.MaxPriority, Agent: strings.ToLower(in.AgentID), Type: in.TaskType,
-		Thread: strings.ToLower(in.ThreadID), Text: in.Search, CreatedAfter: in.CreatedAfter, CreatedBefore: in.CreatedBefore, Order: in.Sort,
+		Thread: strings.ToLower(in.ThreadID), Project: strings.ToLower(in.ProjectID), Milestone: strings.ToLower(in.MilestoneID), Text: in.Search, CreatedAfter: in.CreatedAfter, CreatedBefore: in.CreatedBefore, Order: in.Sort,
 		After: after, Limit: in.Limit + 1,
 	}
 	if in.Priority != 0 {
@@ -225,14 +227,8 @@ type patchTaskInput struct {
 // patchTask is called by the Engine Room and scripts.
 func (s *server) patchTask(ctx context.Context, in *patchTaskInput) (*versioned[taskItem], error) {
 	b := in.Body
-	p := task.Patch{Title: b.Title, Description: b.Description, Priority: b.Priority, Tags: b.Tags, Status: b.Status, MaxRetries: b.MaxRetries}
-	if b.EstimatedAt.given {
-		var at *time.Time
-		if !b.EstimatedAt.value.IsZero() {
-			at = &b.EstimatedAt.value
-		}
-		p.EstimatedAt = &at
-	}
+	p := task.Patch{Title: b.Title, Description: b.Description, Priority: b.Priority, Tags: b.Tags, Status: b.Status,
+		EstimatedAt: changedTime(b.EstimatedAt), MaxRetries: b.MaxRetries}
 	return s.changeTask(ctx, "task.update", in.id(), func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
 		return s.Tasks.Patch(ctx, tx, in.id(), by, in.matchesTask, p)
 	})

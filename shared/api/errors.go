@@ -23,6 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/project"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -95,6 +96,9 @@ var answers = []struct {
 	{skill.ErrFull, problem.New(http.StatusConflict, "full", "the workspace has as many skills as it may")},
 	{objective.ErrChanged, stale},
 	{objective.ErrCompleted, problem.New(http.StatusConflict, "completed", objective.ErrCompleted.Error())},
+	{project.ErrChanged, stale},
+	{project.ErrTaken, problem.New(http.StatusConflict, "taken", project.ErrTaken.Error())},
+	{project.ErrNoProject, problem.New(http.StatusNotFound, "not_found", project.ErrNoProject.Error())},
 	{memory.ErrChanged, stale},
 	{persona.ErrNotFound, notFound},
 	{persona.ErrChanged, stale},
@@ -204,6 +208,9 @@ func problemOf(err error) *problem.Problem {
 	}
 	if spent, ok := errors.AsType[*reason.SpentError](err); ok {
 		return problem.New(http.StatusConflict, "insufficient", spent.Why)
+	}
+	if used, ok := errors.AsType[*project.InUseError](err); ok {
+		return problem.New(http.StatusConflict, "in_use", used.Error())
 	}
 	if p := taskProblem(err); p != nil {
 		return p

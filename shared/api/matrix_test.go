@@ -57,6 +57,17 @@ var right = map[string]struct {
 	"resume-objective":        {"/api/v1/objectives/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/resume", `{}`, 404},
 	"complete-objective":      {"/api/v1/objectives/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/complete", `{}`, 404},
 
+	"list-projects":    {"/api/v1/projects", "", 200},
+	"create-project":   {"/api/v1/projects", `{"name":"asked"}`, 201},
+	"get-project":      {"/api/v1/projects/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
+	"patch-project":    {"/api/v1/projects/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", `{"name":"y"}`, 404},
+	"delete-project":   {"/api/v1/projects/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
+	"list-milestones":  {"/api/v1/milestones", "", 200},
+	"create-milestone": {"/api/v1/milestones", `{"projectId":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f","name":"x"}`, 404},
+	"get-milestone":    {"/api/v1/milestones/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
+	"patch-milestone":  {"/api/v1/milestones/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", `{"name":"y"}`, 404},
+	"delete-milestone": {"/api/v1/milestones/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
+
 	"list-agent-tasks":            {"/api/v1/agent-tasks", "", 200},
 	"create-agent-task":           {"/api/v1/agent-tasks", `{"title":"x"}`, 201},
 	"get-agent-task":              {"/api/v1/agent-tasks/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
@@ -194,7 +205,7 @@ func TestEveryRouteForEveryPrincipal(t *testing.T) {
 				case !roles[token].AtLeast(route.Least):
 					want = http.StatusForbidden
 				case (route.ID == "acquire-lane" || route.ID == "create-skill" || route.ID == "create-automation" || route.ID == "create-webhook-source" || route.ID == "create-budget") && token == owner,
-					route.ID == "create-memory" && (token == owner || token == admin):
+					(route.ID == "create-memory" || route.ID == "create-project") && (token == owner || token == admin):
 					want = http.StatusConflict // the admin's request has created it
 				case (route.ID == "put-secret" || route.ID == "open-thread" || route.ID == "set-kill-switch") && token == owner:
 					want = http.StatusOK // the admin's request has created it

@@ -19,6 +19,7 @@ func TestParallelChangesWithoutIfMatch(t *testing.T) {
 		for path, patches := range map[string][]string{
 			make("objectives", `{"title":"a"}`):                {`{"title":"b"}`, `{"description":"c"}`, `{"priority":7}`, `{"doneCriterion":"d"}`},
 			make("agent-tasks", `{"title":"a"}`):               {`{"title":"b"}`, `{"description":"c"}`, `{"priority":7}`, `{"maxRetries":9}`},
+			make("projects", `{"name":"a"}`):                   {`{"name":"b"}`, `{"description":"c"}`, `{"archived":true}`},
 			make("memories", `{"category":"a","content":"a"}`): {`{"category":"b"}`, `{"content":"c"}`, `{"importance":7}`},
 			"/api/v1/workspaces/" + string(w.Workspace):        {`{"name":"b"}`, `{"settings":{"beatTokens":5000}}`, `{"settings":{"skillTimeout":9}}`},
 			make("skills", `{"name":"ask","kind":"http","description":"a","config":{"url":"https://a.example/"}}`): {`{"description":"b"}`, `{"scope":"both"}`, `{"serial":true}`, `{"timeoutSeconds":9}`},

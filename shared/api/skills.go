@@ -168,6 +168,18 @@ func (o *optional[T]) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &o.value)
 }
 
+// changedTime returns what a change sets a time to. It is nil for no change, and points to nil for null.
+func changedTime(o optional[time.Time]) **time.Time {
+	if !o.given {
+		return nil
+	}
+	at := &o.value
+	if at.IsZero() {
+		at = nil
+	}
+	return &at
+}
+
 // Schema implements [huma.SchemaProvider].
 func (optional[T]) Schema(r huma.Registry) *huma.Schema {
 	s := *r.Schema(reflect.TypeFor[T](), true, "")

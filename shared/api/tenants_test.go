@@ -95,6 +95,8 @@ func (w *world) fill(t testing.TB, of tenant) {
 		of.names["traceId"] = got.header.Get("X-Trace-Id")
 	}
 	make("objectives", `{"title":"MARK","description":"MARK"}`)
+	make("projects", `{"name":"MARK","description":"MARK"}`)
+	make("milestones", `{"projectId":"`+of.names["projects"]+`","name":"MARK","description":"MARK"}`)
 	make("agent-tasks", `{"title":"MARK","description":"MARK","inputContext":{"a":"MARK"},"tags":["MARK"],"taskType":"MARK"}`)
 	make("memories", `{"category":"MARK","content":"MARK likes ice"}`)
 	make("skills", `{"name":"MARK","kind":"http","description":"MARK","config":{"url":"https://MARK.example/"}}`)

@@ -40,6 +40,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
+	"github.com/lanekeeper/lanekeeper/shared/project"
 	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/sse"
@@ -149,10 +150,11 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	all.Memories, err2 = memory.New(d, ids)
 	var err0 error
 	all.Personas, err0 = persona.New(d)
-	var errTasks error
+	var errTasks, errProjects error
 	all.Tasks, errTasks = task.New(d, ids, func() float64 { return 0.5 })
+	all.Projects, all.Milestones, errProjects = project.New(d, ids)
 	all.Workspaces, err3 = workspace.New(d)
-	if err := errors.Join(err0, errTasks, err1, err2, err3); err != nil {
+	if err := errors.Join(err0, errTasks, errProjects, err1, err2, err3); err != nil {
 		t.Fatal(err)
 	}
 	var err4, err5, err6, err7 error

@@ -31,7 +31,7 @@ var tiers = [][]string{
 	{"execution", "activity"},
 	{"llm", "schema", "skill", "reason", "work"},
 	{"objective", "automation", "memory", "persona", "approval", "heal", "halt", "retain", "quiet"},
-	{"task", "agent", "coordinate", "budget"},
+	{"project", "task", "agent", "coordinate", "budget"},
 	{"thread", "channel", "inbox"},
 	{"auth"},
 	{"event", "ratelimit", "live"},

@@ -25,6 +25,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
+	"github.com/lanekeeper/lanekeeper/shared/project"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/retain"
@@ -48,6 +49,8 @@ type Parts struct {
 	Objectives  *objective.Store
 	Automations *automation.Store
 	Tasks       *task.Store
+	Projects    *project.Store
+	Milestones  *project.Store
 	Memories    *memory.Store
 	Personas    *persona.Store
 	Heals       *heal.Store

@@ -110,9 +110,9 @@ func (s *Store) resolve(ctx context.Context, tx Tx, t *Task) error {
 // named checks the thread, the project and the milestone that a task names. The project of a task
 // with a milestone is the milestone's.
 func (s *Store) named(ctx context.Context, tx Tx, t *Task) error {
-	var thread, project bool
+	var thread, project, closed, archived bool
 	var of *string
-	err := tx.Each(ctx, func(scan db.Scan) error { return scan(&thread, &project, &of) }, s.q.Named, db.Null(t.Thread), db.Null(t.Project), db.Null(t.Milestone))
+	err := tx.Each(ctx, func(scan db.Scan) error { return scan(&thread, &project, &closed, &of, &archived) }, s.q.Named, db.Null(t.Thread), db.Null(t.Project), db.Null(t.Milestone))
 	switch {
 	case err != nil:
 		return fmt.Errorf("look for what a task names: %w", err)
@@ -120,12 +120,16 @@ func (s *Store) named(ctx context.Context, tx Tx, t *Task) error {
 		return &MissingError{"threadId", "thread"}
 	case !project:
 		return &MissingError{"projectId", "project"}
+	case closed:
+		return problem.Invalid("projectId", "is archived: restore it first")
 	case t.Milestone == "":
 		return nil
 	case of == nil:
 		return &MissingError{"milestoneId", "milestone"}
 	case t.Project != "" && t.Project != *of:
 		return problem.Invalid("milestoneId", "belongs to another project")
+	case archived:
+		return problem.Invalid("milestoneId", "is archived, or its project is: restore it first")
 	}
 	t.Project = *of
 	return nil

@@ -26,6 +26,7 @@ type Filter struct {
 	Status                   Status
 	MinPriority, MaxPriority int
 	Agent, Type, Thread      string
+	Project, Milestone       string
 	Tags                     []string // a task has all of them
 	// Text is searched in title and description. On SQLite, the search is case-sensitive for
 	// letters beyond ASCII.
@@ -87,7 +88,7 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Task, er
 	}
 	args := []any{
 		db.Null(f.Status), f.MinPriority, f.MaxPriority, db.Null(f.Agent), db.Null(f.Type), db.Null(f.Thread),
-		db.Null(firstTag), len(tags), "," + strings.Join(tags, ",") + ",", pattern, f.CreatedAfter, f.CreatedBefore, f.After.At, f.After.ID,
+		db.Null(firstTag), len(tags), "," + strings.Join(tags, ",") + ",", pattern, f.CreatedAfter, f.CreatedBefore, db.Null(f.Project), db.Null(f.Milestone), f.After.At, f.After.ID,
 	}
 	if f.Order == Urgent {
 		args = append(args, f.After.Priority)

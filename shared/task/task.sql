@@ -40,26 +40,28 @@ SELECT @columns,
          WHERE g.workspace_id = $1 AND g.task_id = t.id AND replace(CAST($10 AS text), ',' || g.tag || ',', '') <> $10) = $9)
    AND (CAST($11 AS text) IS NULL OR lower(t.title || ' ' || t.description) LIKE lower(CAST($11 AS text)) ESCAPE '\')
    AND t.created_at > $12 AND t.created_at < $13
+   AND (CAST($14 AS uuid) IS NULL OR t.project_id = $14)
+   AND (CAST($15 AS uuid) IS NULL OR t.milestone_id = $15)
 
 -- name: List
 -- The newest first.
 @listed
-   AND (t.created_at, t.id) < ($14, $15)
+   AND (t.created_at, t.id) < ($16, $17)
  ORDER BY t.created_at DESC, t.id DESC
- LIMIT $16;
+ LIMIT $18;
 
 -- name: ListOldest
 @listed
-   AND (t.created_at, t.id) > ($14, $15)
+   AND (t.created_at, t.id) > ($16, $17)
  ORDER BY t.created_at, t.id
- LIMIT $16;
+ LIMIT $18;
 
 -- name: ListUrgent
 -- The highest priority first, then the oldest: the order in which agents get tasks.
 @listed
-   AND (t.priority < $16 OR t.priority = $16 AND (t.created_at, t.id) > ($14, $15))
+   AND (t.priority < $18 OR t.priority = $18 AND (t.created_at, t.id) > ($16, $17))
  ORDER BY t.priority DESC, t.created_at, t.id
- LIMIT $17;
+ LIMIT $19;
 
 -- name: Insert
 INSERT INTO agent_tasks (workspace_id, id, title, description, task_type, priority, estimated_duration_minutes, estimated_completion_at, max_retries,
@@ -129,10 +131,14 @@ UPDATE agent_task_attempts SET ended_at = lk_now(), outcome = $4, error = $5
 UPDATE agent_task_attempts SET checkpoint_version = $4 WHERE workspace_id = $1 AND task_id = $2 AND number = $3;
 
 -- name: Named
--- Whether the thread and the project are there, and the project of the milestone.
+-- Whether the thread is there, whether the project is and is archived, the milestone's project, and
+-- whether that or the milestone is archived.
 SELECT CAST($2 AS uuid) IS NULL OR EXISTS (SELECT 1 FROM threads WHERE workspace_id = $1 AND id = $2),
        CAST($3 AS uuid) IS NULL OR EXISTS (SELECT 1 FROM projects WHERE workspace_id = $1 AND id = $3),
-       (SELECT CAST(m.project_id AS text) FROM milestones m WHERE m.workspace_id = $1 AND m.id = $4);
+       EXISTS (SELECT 1 FROM projects WHERE workspace_id = $1 AND id = $3 AND archived_at IS NOT NULL),
+       (SELECT CAST(m.project_id AS text) FROM milestones m WHERE m.workspace_id = $1 AND m.id = $4),
+       EXISTS (SELECT 1 FROM milestones m JOIN projects p ON p.workspace_id = m.workspace_id AND p.id = m.project_id
+                WHERE m.workspace_id = $1 AND m.id = $4 AND (m.archived_at IS NOT NULL OR p.archived_at IS NOT NULL));
 
 -- name: DeleteEdges
 DELETE FROM agent_task_dependencies WHERE workspace_id = $1 AND task_id = $2;

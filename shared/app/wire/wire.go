@@ -33,6 +33,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
+	"github.com/lanekeeper/lanekeeper/shared/project"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -124,7 +125,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 
 func (s *Surfaces) stores() error {
 	d, ids := s.Core.DB, s.Core.IDs
-	var errs [17]error
+	var errs [18]error
 	s.Lanes, errs[0] = lane.New(d)
 	s.Runs, errs[1] = execution.New(d)
 	s.Activity, errs[2] = activity.New(d, ids)
@@ -142,6 +143,7 @@ func (s *Surfaces) stores() error {
 	s.Retention, errs[14] = retain.New(d)
 	s.Personas, errs[15] = persona.New(d)
 	s.Tasks, errs[16] = task.New(d, ids, rand.Float64)
+	s.Projects, s.Milestones, errs[17] = project.New(d, ids)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
