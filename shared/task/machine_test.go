@@ -3,11 +3,14 @@ package task_test
 import (
 	"errors"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
@@ -32,18 +35,25 @@ var legal = map[task.Status][]task.Status{
 	task.Completed: {task.Archived},
 }
 
+// likely are the changes, by the numbers below, that are right for a status.
+var likely = map[task.Status][]int{
+	task.Pending: {0}, task.Assigned: {1, 1, 1, 2, 7}, task.Running: {2, 7, 8, 9}, task.Paused: {3}, task.Aborted: {5, 10}, task.Failed: {5},
+}
+
 // TestTransitionsFollowTheModel makes random changes, right and wrong ones, and compares each with a
-// model. The log then replays to the stored status.
+// model. The log then replays to the stored state. LK_FULL=1 makes the 100,000 changes of the promise.
 func TestTransitionsFollowTheModel(t *testing.T) {
+	seed, most := promise.Seed(t), promise.Figure(150, 100_000)
 	onEach(t, func(t *testing.T, w world) {
+		proof := promise.Of(t, "R15", "random changes of tasks, right and wrong ones, on "+w.Engine, "each as the model has it, and the log replays to the stored state")
 		const maxRetries = 2
-		random := rand.New(rand.NewPCG(15, 1))
-		for range 6 {
+		random := rand.New(rand.NewPCG(15, seed))
+		made, refused, tasks := 0, 0, 0
+		for ; made < most; tasks++ {
 			d := draft("random")
 			d.MaxRetries = maxRetries
 			id := w.create(t, d).ID
 			m := machine{status: task.Pending}
-			var done []task.Status
 			for range 60 {
 				if m.status == task.Archived {
 					break
@@ -54,11 +64,16 @@ func TestTransitionsFollowTheModel(t *testing.T) {
 				var what string
 				stale := false
 				ok := false
-				switch random.IntN(11) {
+				change := random.IntN(11)
+				if right := likely[was]; right != nil && random.IntN(3) > 0 {
+					change = right[random.IntN(len(right))]
+				}
+				switch change {
 				case 0:
 					what = "assign"
 					if ok = was == task.Pending; ok {
 						w.assign(t, id)
+						w.changed(t, id, was)
 						m.status, m.attempt = task.Assigned, m.attempt+1
 					} else {
 						continue
@@ -67,6 +82,7 @@ func TestTransitionsFollowTheModel(t *testing.T) {
 					what = "start"
 					if ok = was == task.Assigned; ok {
 						w.start(t, id)
+						w.changed(t, id, was)
 						m.status = task.Running
 					} else {
 						continue
@@ -176,33 +192,65 @@ func TestTransitionsFollowTheModel(t *testing.T) {
 				if (is.Agent != "") != (is.Status.Active() || is.CompletedAt != nil) {
 					t.Fatalf("%s: a task that is %s has the agent %q", what, is.Status, is.Agent)
 				}
-				if ok && m.status != was && what != "assign" && what != "start" {
-					done = append(done, m.status)
+				if ok {
+					made++
+				} else {
+					refused++
 				}
 			}
-			replays(t, w, id, done)
+			replays(t, w, id)
 		}
+		proof.Tell("%d made and %d refused, of %d tasks", made, refused, tasks)
 	})
 }
 
-// replays compares the transitions in the log with those that were made.
-func replays(t *testing.T, w world, id string, done []task.Status) {
+// changed logs a change of the status that the test made in place of the coordinator.
+func (w world) changed(t testing.TB, id string, from task.Status) {
 	t.Helper()
-	var told []task.Status
-	for _, e := range slices.Backward(w.logs(t, id)) {
-		if e.Event == task.Transition {
-			told = append(told, e.To)
-		}
+	var q struct{ Changed db.Query }
+	if err := db.Load(os.DirFS("testdata/log"), &q); err != nil {
+		t.Fatal(err)
 	}
-	if !slices.Equal(told, done) {
-		t.Errorf("the log tells %v, and made were %v", told, done)
+	if _, err := w.DB.Exec(t.Context(), w.Workspace, q.Changed, id, ids(), from); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// TestOneWinnerPerRace has many callers change one task at once: each change that was made follows
-// the one before in the log, and a report is taken once.
+// replays applies a task's log, row by row, to a new task. The result is the task that is stored.
+func replays(t *testing.T, w world, id string) {
+	t.Helper()
+	var at machine
+	for _, e := range slices.Backward(w.logs(t, id)) {
+		cancelled := strings.Contains(string(e.Details), `"cancelled":true`)
+		switch {
+		case e.Event == task.Created:
+			at.status = e.To
+		case e.Event == task.Recovery && cancelled:
+			at.cancelled = true
+		case e.Event != task.Transition:
+		case e.From != at.status || !slices.Contains(legal[e.From], e.To):
+			t.Fatalf("the log goes from %s to %s after %s", e.From, e.To, at.status)
+		default:
+			at.status, at.cancelled, at.attempt = e.To, at.cancelled || cancelled, max(at.attempt, e.Attempt)
+			switch {
+			case e.To == task.Aborted && !cancelled:
+				at.retries++
+			case e.To == task.Pending && (e.From == task.Failed || e.From == task.Aborted):
+				at.retries = 0
+			}
+		}
+	}
+	is := w.get(t, id)
+	if stored := (machine{is.Status, is.Cancelled, is.Attempt, is.Retries, false}); at != stored {
+		t.Fatalf("the log replays to %+v, and stored is %+v", at, stored)
+	}
+}
+
+// TestOneWinnerPerRace has 50 callers change one task at once: each change that was made follows the
+// one before in the log, and a report is taken once.
 func TestOneWinnerPerRace(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
+		proof := promise.Of(t, "R15", "50 callers who change one task at once, on "+w.Engine, "one winner per race, and the log replays to the stored state")
 		other := w
 		other.DB, _ = w.Open(t, 0)
 		two := newWorld(t, other.Env)
@@ -210,8 +258,13 @@ func TestOneWinnerPerRace(t *testing.T) {
 		if s, err := task.New(other.DB, ids, func() float64 { return 0.5 }); err == nil {
 			two.s = s
 		}
-		for range 3 {
-			id := w.running(t, draft("raced")).ID
+		races, winners := promise.Figure(3, 300), 0
+		for range races {
+			id := w.create(t, draft("raced")).ID
+			w.assign(t, id)
+			w.changed(t, id, task.Pending)
+			w.start(t, id)
+			w.changed(t, id, task.Assigned)
 			var wg sync.WaitGroup
 			var mu sync.Mutex
 			won := map[string]int{}
@@ -248,19 +301,10 @@ func TestOneWinnerPerRace(t *testing.T) {
 			if n := won["complete"] + won["fail"]; n > 1 || won["cancel"] > 1 || won["archive"] > 1 {
 				t.Errorf("winners: %v", won)
 			}
-			at := task.Running
-			for _, e := range slices.Backward(w.logs(t, id)) {
-				if e.Event != task.Transition {
-					continue
-				}
-				if e.From != at || !slices.Contains(legal[e.From], e.To) {
-					t.Errorf("the log goes from %s to %s after %s", e.From, e.To, at)
-				}
-				at = e.To
+			for _, n := range won {
+				winners += n
 			}
-			if is := w.get(t, id); is.Status != at {
-				t.Errorf("the log ends at %s, and the task is %s", at, is.Status)
-			}
+			replays(t, w, id)
 			var outcomes []string
 			if err := w.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
 				var n, version int
@@ -272,5 +316,6 @@ func TestOneWinnerPerRace(t *testing.T) {
 				t.Errorf("the attempts ended %q, %v", outcomes, err)
 			}
 		}
+		proof.Tell("%d races, %d changes made", races, winners)
 	})
 }

@@ -25,6 +25,8 @@ var runs = []run{
 	{[]string{"R8"}, "./infra/rig/chaos", "^TestAsynchronousEventsComeAgain$"},
 	{[]string{"R1"}, "./shared/lane", "^TestHistoriesOfALaneAreLegal$"},
 	{[]string{"R18"}, "./shared/budget", "^TestBudgetsAreNeverOverspent$"},
+	{[]string{"R15"}, "./shared/task", "^(TestOneWinnerPerRace|TestTransitionsFollowTheModel)$"},
+	{[]string{"R17"}, "./shared/task", "^TestEveryCycleIsFound$"},
 	{[]string{"R13"}, "./shared/thread", "^TestRandomTreesNeverInterleave$"},
 	{[]string{"R14"}, "./shared/thread", "^TestTrafficUnderKills$"},
 	{[]string{"R7"}, "./shared/surface/heartbeat", "^TestDuplicateLateAndShuffledTicks$"},
