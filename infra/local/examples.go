@@ -9,8 +9,8 @@ var examples = map[string][]string{
 		`pause ID '{"reason": "winter"}'`},
 	"projects":   {`create '{"name": "The new shop"}'`, `show ID`, `edit ID '{"archived": true}'`, `list archived=true`},
 	"milestones": {`create '{"projectId": "ID", "name": "It opens", "dueAt": "2030-05-01T09:00:00Z"}'`, `list projectId=ID`},
-	"tasks": {`create '{"title": "Compare three suppliers", "priority": 8, "tags": ["shop"]}'`, `list status=PENDING minPriority=8`,
-		`why ID`, `dependencies ID '{"dependsOn": []}'`, `cancel ID '{"reason": "not needed any more"}'`},
+	"tasks": {`create '{"title": "Compare three suppliers", "priority": 8, "tags": ["shop"]}'`, `list status=PENDING 'priority>=8'`, `create 'Compare three suppliers'`, `logs -f ID`,
+		`why ID`, `dependencies ID '{"dependsOn": []}'`, `cancel ID 'not needed any more'`},
 	"skills": {`run save_memory '{"input": {"category": "fact", "content": "it rains"}}'`,
 		`disable shop_status '{"reason": "it is closed"}'`},
 	"automations": {`create '{"name": "daily", "skill": "query_activity", "input": {"hours": 24}, ` +

@@ -117,6 +117,9 @@ var (
 	}
 )
 
+// texts are, by resource and word, the fields of texts that are given instead of JSON.
+var texts = map[string]map[string]string{"tasks": {"create": "title", "cancel": "reason", "fail": "error", "complete": "summary"}}
+
 // taken is what the words of a resource take.
 var taken = map[string]string{
 	"list": "[NAME=VALUE …]", "follow": "[NAME=VALUE …]", "show": "ID", "create": "JSON", "edit": "ID JSON", "delete": "ID",
@@ -162,8 +165,11 @@ func (r resource) verb() verb {
 			return c.answer(all, func(w io.Writer) { r.print(newPaper(w, c.environ), args[0], all, time.Now()) })
 		}
 	}
-	if r.name == "secrets" {
+	switch r.name {
+	case "secrets":
 		setup = orRotate(setup)
+	case "tasks":
+		setup = orLogs(setup)
 	}
 	return verb{r.name, r.usage(), r.about, setup}
 }
@@ -186,7 +192,7 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 		case n == 1 && written[what] == "":
 			return http.MethodPost, at(given[0], what), json.RawMessage("{}"), nil
 		case n == 2 && (!asks || written[what] != ""):
-			body, err = c.document(given[1])
+			body, err = c.document(orField(given[1], texts[r.name][what]))
 			return cmp.Or(written[what], http.MethodPost), at(given[0], what), body, err
 		}
 	}
@@ -203,7 +209,7 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 	case what == "delete" && n == 1:
 		return http.MethodDelete, at(given[0]), nil, nil
 	case what == "create" && n == 1:
-		body, err = c.document(given[0])
+		body, err = c.document(orField(given[0], texts[r.name][what]))
 		return http.MethodPost, at(), body, err
 	case what == "reallocate" && n == 1:
 		body, err = c.document(given[0])

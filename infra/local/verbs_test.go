@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -342,13 +341,13 @@ func TestExamples(t *testing.T) {
 			says(t, help, "  lanekeeper "+r.name+" "+example+"\n")
 			call, _, file := strings.Cut(example, " <")
 			words, last, quoted := strings.Cut(call, " '")
-			args := strings.Fields(words)
+			args := strings.Fields(strings.ReplaceAll(words, " -f", ""))
 			if quoted {
 				args = append(args, strings.TrimSuffix(last, "'"))
 			}
 			switch {
 			case args[0] == "follow" || args[0] == "rotate":
-			case slices.Contains(args, "ID") || file || r.name == "circuits":
+			case strings.Contains(call, "ID") || file || r.name == "circuits":
 				if _, _, _, err := r.request(&console{in: strings.NewReader("")}, args); err != nil {
 					t.Errorf("%s %s: %v", r.name, example, err)
 				}

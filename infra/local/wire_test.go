@@ -113,6 +113,8 @@ func (w *wireCheck) work() {
 	run("list_skills", `{"q": "memory", "parameters": true}`)
 	run("query_activity", `{"hours": 24}`)
 	run("send_message", `{"threadId": "`+thread+`", "body": "Hello."}`)
+	project := w.does("POST", "/api/v1/projects", `{"name": "The new shop"}`, "id")
+	w.does("POST", "/api/v1/milestones", `{"projectId": "`+project+`", "name": "It opens"}`, "id")
 	run("create_task", `{"title": "Compare suppliers", "inputContext": {"shop": "ice"}}`)
 	task := w.does("POST", "/api/v1/agent-tasks", `{"title": "Sort the mail", "inputContext": {"shop": "ice"}}`, "id")
 	run("get_task", `{"taskId": "`+task+`"}`)
