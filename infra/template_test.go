@@ -23,6 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
+	"github.com/lanekeeper/lanekeeper/shared/observe"
 )
 
 const root = ".."
@@ -336,10 +337,79 @@ func TestAlarms(t *testing.T) {
 			t.Errorf("%s that is away raises no alarm: %v", name, a.Properties)
 		}
 	}
+	for name, want := range map[string]struct {
+		metric, statistic string
+		threshold         int
+	}{
+		"CycleSlow":        {"coordinator.cycle.duration_ms", "Maximum", 5000},
+		"AgentsStale":      {"coordinator.stale_agents.count", "Maximum", 5},
+		"TasksPending":     {"tasks.pending.count", "Maximum", 50},
+		"TasksFailed":      {"tasks.failed.count", "Maximum", 10},
+		"RetriesExhausted": {"tasks.retry.exhausted.count", "Maximum", 0},
+		"AgentsSpawned":    {"agents.spawned.count", "Sum", 100},
+	} {
+		a := x.Resources[name]
+		if a.has("MetricName") != want.metric || a.has("Statistic") != want.statistic || !is(a.has("Threshold"), want.threshold) ||
+			a.has("ComparisonOperator") != "GreaterThanThreshold" || a.has("TreatMissingData") != "notBreaching" ||
+			!is(a.has("Dimensions"), []any{map[string]any{"Name": "FunctionName", "Value": ref("CoordinatorFunction")}}) {
+			t.Errorf("%s is %v", name, a.Properties)
+		}
+	}
+	if a := x.Resources["AgentsSpawned"]; !is(a.has("Period"), 60) {
+		t.Errorf("agents are spawned per %v s", a.has("Period"))
+	}
+	if a := x.Resources["CycleAbsent"]; a.has("MetricName") != "coordinator.cycle.duration_ms" || a.has("Statistic") != "SampleCount" || !is(a.has("Period"), 60) ||
+		!is(a.has("EvaluationPeriods"), 5) || a.has("ComparisonOperator") != "LessThanThreshold" || a.has("TreatMissingData") != "breaching" {
+		t.Errorf("5 minutes without a cycle raise no alarm: %v", a.Properties)
+	}
 	for name, a := range x.of("AWS::CloudWatch::Alarm") {
+		if metric, ok := a.has("MetricName").(string); ok && a.has("Namespace") == observe.Namespace && !slices.Contains(observe.Names(), metric) {
+			t.Errorf("%s is about %s, which nothing writes", name, metric)
+		}
 		if !is(a.has("AlarmActions"), []any{ref("AlarmTopic")}) {
 			t.Errorf("%s tells %v", name, a.has("AlarmActions"))
 		}
+	}
+}
+
+// The dashboard is JSON, and shows metrics that are written, of functions that there are.
+func TestDashboard(t *testing.T) {
+	x := load(t)
+	body, _ := x.Resources["Dashboard"].has("DashboardBody").(map[string]any)
+	text, _ := body["Fn::Sub"].(string)
+	var board struct {
+		Widgets []struct {
+			Type          string
+			X, Y          int
+			Width, Height int
+			Properties    struct {
+				Region, Title string
+				Metrics       [][]any
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &board); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	n := 0
+	for _, w := range board.Widgets {
+		if w.Type != "metric" || w.Properties.Title == "" || w.X+w.Width > 24 || w.Height == 0 || w.Properties.Region != "${AWS::Region}" {
+			t.Errorf("%+v", w)
+		}
+		for _, m := range w.Properties.Metrics {
+			n++
+			name, _ := m[1].(string)
+			function, _ := m[3].(string)
+			if m[0] != observe.Namespace || !slices.Contains(observe.Names(), name) || m[2] != "FunctionName" {
+				t.Errorf("%s shows %v", w.Properties.Title, m)
+			}
+			if _, there := x.Resources[strings.TrimSuffix(strings.TrimPrefix(function, "${"), "}")]; !there {
+				t.Errorf("%s is of %s", w.Properties.Title, function)
+			}
+		}
+	}
+	if n < 15 {
+		t.Errorf("%d metrics", n)
 	}
 }
 

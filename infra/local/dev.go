@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -81,7 +82,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	if err != nil { // the page says how to make one
 		log.WarnContext(ctx, "the page /chat-demo has no site key", "error", err)
 	}
-	handler, err := newOrigin(agent, in, b, valkey(cfg), demoKey)
+	handler, err := newOrigin(agent, in, b, valkey(cfg, core.Meters), demoKey)
 	if err != nil {
 		return err
 	}
@@ -149,9 +150,15 @@ func tellGiven(ctx context.Context, log *slog.Logger, given wire.GivenBack) {
 func instance() string { return self().String() }
 
 // valkey asks the live view whether it is there; nil where none is configured.
-func valkey(cfg app.Config) func(context.Context) error {
+func valkey(cfg app.Config, meters *observe.Meters) func(context.Context) error {
 	if cfg.RedisURL == "" {
 		return nil
 	}
-	return func(ctx context.Context) error { return pingRedis(ctx, cfg.RedisURL) }
+	return func(ctx context.Context) error {
+		err := pingRedis(ctx, cfg.RedisURL)
+		if err != nil {
+			meters.ValkeyUnreachable()
+		}
+		return err
+	}
 }

@@ -17,6 +17,7 @@ import (
 
 // elsewhere lists the routes that no resource's verb calls, with the reasons.
 var elsewhere = map[string]string{
+	"get-metrics":   "it is for Prometheus",
 	"run-heartbeat": "lanekeeper trigger heartbeat, and with it where the beat runs",
 	"operate":       "lanekeeper ask",
 	"get-health":    "lanekeeper doctor says more",

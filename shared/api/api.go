@@ -22,6 +22,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/sse"
@@ -74,7 +75,7 @@ type Deps struct {
 }
 
 // optionalDeps are the fields of [Deps] and of its parts that may be nil.
-var optionalDeps = []string{"Valkey", "Resources", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender"}
+var optionalDeps = []string{"Valkey", "Resources", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender", "Meters"}
 
 // missing returns an error that names the required fields that are nil.
 func (d Deps) missing() error {
@@ -98,12 +99,13 @@ func missingOf(v reflect.Value) error {
 // server has the methods of all resources.
 type server struct {
 	Deps
-	mux  *http.ServeMux
-	docs documents
-	keys *idempotency
-	mcp  http.Handler
-	runs *telling.Executions
-	open sse.Open
+	mux    *http.ServeMux
+	docs   documents
+	keys   *idempotency
+	mcp    http.Handler
+	gauges *observe.Gauges
+	runs   *telling.Executions
+	open   sse.Open
 	// checked caches the health check for callers without a role.
 	checked *checked
 	// slugs caches the slugs of workspaces for the problems that [server.missing] returns. A slug
@@ -125,6 +127,9 @@ func New(d Deps) (http.Handler, error) {
 	s := &server{Deps: d, mux: http.NewServeMux(), checked: newChecked(), runs: telling.New(d.Operate.Runner, streams)}
 	var err error
 	if s.keys, err = newIdempotency(s); err != nil {
+		return nil, fmt.Errorf("make the API: %w", err)
+	}
+	if s.gauges, err = observe.NewGauges(d.DB); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}
 	if err := s.mount(routes(s)); err != nil {

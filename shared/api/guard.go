@@ -40,7 +40,11 @@ func (s *server) guard(rt route, next http.Handler) http.Handler {
 	if rt.least == public {
 		next = s.Auth.AdmitOr(fromAddress(next), s.guessed)
 	} else {
-		next = s.Auth.RequireOr(s.allowed(rt, next), s.stranger)
+		guarded := s.Auth.RequireOr(s.allowed(rt, next), s.stranger)
+		if rt.loopback {
+			guarded = exceptLoopback(guarded, next)
+		}
+		next = guarded
 	}
 	if rt.front {
 		next = tokensOnly(next)

@@ -15,6 +15,7 @@ var right = map[string]struct {
 	status     int
 }{
 	"get-health":              {"/health", "", 200},
+	"get-metrics":             {"/metrics", "", 200},
 	"run-heartbeat":           {"/api/v1/heartbeat/run", `{}`, 202},
 	"operate":                 {"/api/v1/operate", `{"message":"Hello."}`, 200},
 	"follow-execution":        {"/api/v1/executions/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/events", "", 404},

@@ -125,7 +125,7 @@ func (m *guarded) HandleFunc(pattern string, h func(http.ResponseWriter, *http.R
 
 // OfMachines are the resources whose routes agents and machines use. The function coordinator serves
 // them.
-var OfMachines = []string{"about", "coordinator", "agents", "agent-tasks", "lanes", "executions", "threads"}
+var OfMachines = []string{"about", "coordinator", "agents", "agent-tasks", "lanes", "executions", "threads", "metrics"}
 
 // serves reports whether a route is served here. Where not all resources are, responses can't stream,
 // requests have little time, and nobody signs in.
@@ -204,6 +204,9 @@ func operation(a huma.API, rt route) huma.Operation {
 		if !rt.front {
 			op.Security = append(op.Security, map[string][]string{"session": {}})
 		}
+		if rt.loopback {
+			op.Security = append(op.Security, map[string][]string{})
+		}
 		op.Parameters = append(op.Parameters, &huma.Param{
 			Name: "X-Workspace-Id", In: "header", Schema: &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 			Description: "In which of their workspaces a person asks; without it, in the one that the session has chosen, or else the one they have belonged to for longest",
@@ -233,8 +236,11 @@ func operation(a huma.API, rt route) huma.Operation {
 // tag returns the name of a route's resource.
 func tag(path string) string {
 	resource, isAPI := strings.CutPrefix(path, "/api/v1/")
-	if path == mcpPath {
+	switch path {
+	case mcpPath:
 		return "mcp"
+	case metricsPath:
+		return "metrics"
 	}
 	if !isAPI {
 		return "about"

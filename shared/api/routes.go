@@ -30,6 +30,7 @@ type route struct {
 	persons   bool        // people and the local admin only; no key may call it, whatever its role
 	sensitive bool        // its response shows a secret once, so the response is not stored
 	ours      bool        // a page of another origin may not call it
+	loopback  bool        // on this machine it may be called without a token
 	front     bool        // its requests go to other routes, which check scopes; no page may call it, no cookie counts
 }
 
@@ -44,6 +45,9 @@ func routes(s *server) []route {
 	return []route{
 		{method: get, path: "/health", id: "get-health", least: public, handler: typed(s.health), also: []int{503},
 			caller: "load balancers, alarms, lanekeeper doctor; with a token the Engine Room", summary: "Is it working?"},
+
+		{method: get, path: metricsPath, id: "get-metrics", least: auth.Member, loopback: true, handler: scraped,
+			caller: "Prometheus; on this machine without a token", summary: "Metrics as text: of the workspace, and on this machine or to the local admin of the whole installation"},
 
 		{method: post, path: v1 + "/heartbeat/run", id: "run-heartbeat", least: auth.Admin, handler: typed(s.runHeartbeat), also: []int{202}, refusals: []int{409},
 			surface: trace.Heartbeat, patient: true,

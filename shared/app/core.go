@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -24,12 +25,13 @@ type Core struct {
 	IDs    func() string // time-ordered (UUIDv7)
 	Log    *slog.Logger
 	Traces *trace.Source
+	Meters *observe.Meters // what this process counts
 }
 
 // NewCore returns a core with the system's clock and randomness over an opened database.
 func NewCore(d *db.DB, cfg Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) *Core {
 	return &Core{
-		DB: d, Config: cfg, AWS: aws, Log: log, Clock: time.Now, Traces: trace.NewSource(time.Now, rand.Reader),
+		DB: d, Config: cfg, AWS: aws, Log: log, Clock: time.Now, Traces: trace.NewSource(time.Now, rand.Reader), Meters: observe.New(),
 		IDs: func() string { return uuid.Must(uuid.NewV7()).String() },
 	}
 }

@@ -64,6 +64,7 @@ func (s *Sandbox) cycle(ctx context.Context, open *opener[http.Handler], payload
 	rest, cancel := reserved(ctx)
 	defer cancel()
 	s.background.enter(rest)
+	defer s.measured(ctx)
 	defer s.background.working.Wait()
 	return open.do(ctx, func(o *opened[http.Handler]) (any, error) {
 		c, ok := o.with.(Coordinator)

@@ -55,6 +55,11 @@ func TestCoordinator(t *testing.T) {
 			t.Fatalf("%s: %v, %v\n%s", name, err, r.FunctionError, r.Logs)
 		}
 		var did struct{ Passes, Workspaces, Cycles int }
+		for _, metric := range []string{"tasks.pending.count", "tasks.failed.count", "tasks.retry.exhausted.count", "coordinator.stale_agents.count", "outbox.lag_ms"} {
+			if _, there := measured(t, r.Logs)[metric].(float64); there != (name != "02_fanout") { // which is of one workspace
+				t.Errorf("%s: CloudWatch is told of %s: %t", name, metric, there)
+			}
+		}
 		if err := json.Unmarshal(r.Payload, &did); err != nil || did.Passes != 1 || did.Workspaces != 1 || did.Cycles != 1 {
 			t.Errorf("%s: %s, %v", name, r.Payload, err)
 		}

@@ -55,6 +55,7 @@ func (s *Sandbox) requests(open *opener[http.Handler]) func(context.Context, jso
 			leave()
 			out.answering.Wait()
 			s.background.working.Wait()
+			s.measured(ctx)
 			cancel()
 		}
 		if c.streams {

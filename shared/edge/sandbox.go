@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/observe"
 )
 
 // A Sandbox is the state that all invocations of one execution environment share. It is safe for
@@ -22,6 +23,8 @@ type Sandbox struct {
 	cfg        app.Config
 	bad        error // from the configuration; nil: it is valid
 	log        *slog.Logger
+	meters     *observe.Meters
+	out        io.Writer // of the log
 	id         string
 	kick       kicker
 	background background
@@ -36,7 +39,7 @@ type Sandbox struct {
 func NewSandbox(environ []string, w io.Writer) *Sandbox {
 	cfg, err := app.LoadConfig(environ)
 	return &Sandbox{
-		cfg: cfg, bad: err, log: app.NewLogger(w, cfg, requestID), id: sandboxID(cfg.LogStream),
+		cfg: cfg, bad: err, log: app.NewLogger(w, cfg, requestID), meters: observe.NewLines(), out: w, id: sandboxID(cfg.LogStream),
 		clock: time.Now, read: readSecret, open: app.OpenPostgres,
 	}
 }
@@ -61,6 +64,13 @@ func requestID(ctx context.Context) string {
 }
 
 var errNotOnLambda = errors.New("this is the bootstrap of a Lambda function: `sam local invoke` runs it, and `lanekeeper dev` does all that the functions do")
+
+// measured writes what an invocation has counted to the log, where CloudWatch reads it.
+func (s *Sandbox) measured(ctx context.Context) {
+	if err := s.meters.Line(s.out, s.cfg.Function, s.clock()); err != nil {
+		s.log.WarnContext(ctx, "what was counted could not be written", "error", err)
+	}
+}
 
 // start serves invocations until the sandbox ends.
 func (s *Sandbox) start(h lambda.Handler) error {

@@ -44,6 +44,7 @@ func (s *Sandbox) tend(ctx context.Context, open *opener[http.Handler]) (io.Read
 	}
 	t.Tend(ctx)
 	s.background.working.Wait()
+	s.measured(ctx)
 	open.renew(ctx)
 	return strings.NewReader("{}"), nil
 }

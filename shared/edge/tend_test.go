@@ -1,6 +1,8 @@
 package edge_test
 
 import (
+	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -46,4 +48,27 @@ func TestTend(t *testing.T) {
 	if !strings.HasSuffix(slot, ":2026-01-05T10:30Z") || id != trace {
 		t.Errorf("the beat is of %s, in %s", slot, id)
 	}
+	told := measured(t, r.Logs)
+	for _, name := range []string{"heartbeat.duration_ms", "outbox.sent.count", "lane.wait_ms"} {
+		if told[name] == nil {
+			t.Errorf("it does not tell CloudWatch of %s, but of %v", name, told)
+		}
+	}
+}
+
+// measured returns the metrics that a function's log tells CloudWatch of.
+func measured(t *testing.T, log string) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	for line := range strings.Lines(log) {
+		if !strings.Contains(line, `"_aws"`) {
+			continue
+		}
+		var values map[string]any
+		if err := json.Unmarshal([]byte(line), &values); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		maps.Copy(all, values)
+	}
+	return all
 }

@@ -70,7 +70,7 @@ func (p *proving) lostHold(err error) error {
 		return err
 	}
 	at := slices.IndexFunc(p.proofs, func(p *proof) bool { return !p.answered })
-	p.lost = lostLane(p.proofs[max(0, at)].hold.Lane)
+	p.lost = p.s.lostLane(p.proofs[max(0, at)].hold.Lane)
 	return p.lost
 }
 
@@ -167,8 +167,10 @@ const (
 // Take acquires a lane and waits for it as wait says. reads may be nil; otherwise it adds
 // statements that run after the acquire in the same round trip. Take calls reads again for each
 // try.
-func (s *Store) Take(ctx context.Context, r Request, wait Wait, reads func(*db.Batch)) (*Hold, error) {
-	until := time.Now().Add(wait.Limit)
+func (s *Store) Take(ctx context.Context, r Request, wait Wait, reads func(*db.Batch)) (h *Hold, err error) {
+	begun := time.Now()
+	defer func() { s.answered(r.Lane, begun, err) }()
+	until := begun.Add(wait.Limit)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		h, err := s.acquire(ctx, r, reads)
 		busy, isBusy := errors.AsType[*BusyError](err)

@@ -173,7 +173,8 @@ type Hold struct {
 	Fence     int64
 	Holder    Holder
 
-	ttl time.Duration // what the request asked for; zero: the lane's default
+	ttl   time.Duration // what the request asked for; zero: the lane's default
+	since time.Time     // when it was acquired, on our own clock; zero: elsewhere
 
 	mu       sync.Mutex
 	until    time.Time // on the database's clock

@@ -28,9 +28,39 @@ type queries struct {
 
 // Store is the lanes of all workspaces.
 type Store struct {
+	// Observe, when it is set before the store is used, is called with what happens to requests and
+	// holds. took is how long an acquired lane was waited for, and how long a released one was held.
+	Observe func(lane Name, event Event, took time.Duration)
+
 	db   *db.DB
 	q    queries
 	owed owed
+}
+
+// An Event is what happened to a request for a lane, or to a hold.
+type Event string
+
+// The events that [Store.Observe] is called with.
+const (
+	Acquired Event = "acquired"
+	Busy     Event = "busy" // and the caller was told so
+	Released Event = "released"
+	Lost     Event = "lost"
+)
+
+func (s *Store) observe(lane Name, event Event, since time.Time) {
+	if s.Observe != nil {
+		s.Observe(lane, event, time.Since(since))
+	}
+}
+
+// answered observes how a request ended that began at since.
+func (s *Store) answered(lane Name, since time.Time, err error) {
+	if err == nil {
+		s.observe(lane, Acquired, since)
+	} else if _, busy := errors.AsType[*BusyError](err); busy {
+		s.observe(lane, Busy, since)
+	}
 }
 
 // New returns a store on a database.
@@ -115,6 +145,12 @@ func (t *Ticket) read(scan db.Scan) (err error) {
 
 // Answer returns the hold that a sent ticket acquired, or a [BusyError].
 func (s *Store) Answer(ctx context.Context, t *Ticket) (*Hold, error) {
+	h, err := s.answer(ctx, t)
+	s.answered(t.hold.Lane, t.asked, err)
+	return h, err
+}
+
+func (s *Store) answer(ctx context.Context, t *Ticket) (*Hold, error) {
 	if !t.answered { // SQLite refuses without a row
 		info, err := s.Peek(ctx, t.hold.Workspace, t.hold.Lane)
 		if err != nil {
@@ -125,7 +161,7 @@ func (s *Store) Answer(ctx context.Context, t *Ticket) (*Hold, error) {
 	if !t.acquired {
 		return nil, &BusyError{t.info}
 	}
-	t.hold.Fence = t.info.Fence
+	t.hold.Fence, t.hold.since = t.info.Fence, t.asked
 	t.hold.extended(t.info.ExpiresAt, t.asked.Add(t.ttl))
 	t.hold.wanted(t.info.WantedBy)
 	return t.hold, nil
@@ -137,7 +173,10 @@ func (s *Store) Answer(ctx context.Context, t *Ticket) (*Hold, error) {
 // request itself. When it gets no answer in the end, it releases the hold, provided that only
 // Acquire knows the token.
 func (s *Store) Acquire(ctx context.Context, r Request) (*Hold, error) {
-	return s.acquire(ctx, r, nil)
+	begun := time.Now()
+	h, err := s.acquire(ctx, r, nil)
+	s.answered(r.Lane, begun, err)
+	return h, err
 }
 
 func (s *Store) acquire(ctx context.Context, r Request, reads func(*db.Batch)) (h *Hold, err error) {
@@ -165,13 +204,13 @@ func (s *Store) try(ctx context.Context, r Request, reads func(*db.Batch)) (*Hol
 	err = s.db.Do(ctx, r.Workspace, &b)
 	switch {
 	case r.Under != nil && s.over(err):
-		return nil, lostLane(r.Under.Lane)
+		return nil, s.lostLane(r.Under.Lane)
 	case err != nil:
 		return nil, fmt.Errorf("acquire lane %s: %w", r.Lane, err)
 	case under != nil:
 		under.stands()
 	}
-	return s.Answer(ctx, t)
+	return s.answer(ctx, t)
 }
 
 // AcquireAll acquires several lanes of one workspace in sorted order, all or none.
@@ -191,6 +230,9 @@ func (s *Store) AcquireAll(ctx context.Context, requests ...Request) (Holds, err
 		held, err = s.tryAll(ctx, requests)
 		return err
 	})
+	for _, h := range held {
+		s.observe(h.Lane, Acquired, h.since)
+	}
 	return held, err
 }
 
@@ -213,7 +255,7 @@ func (s *Store) tryAll(ctx context.Context, requests []Request) (Holds, error) {
 				refused = t
 				return errRefused
 			}
-			h, err := s.Answer(ctx, t)
+			h, err := s.answer(ctx, t)
 			if err != nil {
 				return err
 			}
@@ -419,13 +461,19 @@ func (s *Store) dropAll(ctx context.Context, holds []*Hold, also func(*db.Batch)
 
 // ReleaseIn adds the release of a hold to a batch, so that it is sent with the last write of a run.
 func (s *Store) ReleaseIn(b *db.Batch, h *Hold) {
-	b.Each(func(db.Scan) error { h.end(true); return nil }, s.q.Release, h.Lane, h.Token).MustFind()
+	b.Each(func(db.Scan) error {
+		h.end(true)
+		if !h.since.IsZero() { // the hold was acquired here
+			s.observe(h.Lane, Released, h.since)
+		}
+		return nil
+	}, s.q.Release, h.Lane, h.Token).MustFind()
 }
 
 // lost turns a failed proof or release into [ErrLost].
 func (s *Store) lost(err error, lane Name) error {
 	if s.over(err) {
-		return lostLane(lane)
+		return s.lostLane(lane)
 	}
 	if err != nil {
 		return fmt.Errorf("lane %s: %w", lane, err)
@@ -433,7 +481,10 @@ func (s *Store) lost(err error, lane Name) error {
 	return nil
 }
 
-func lostLane(lane Name) error { return fmt.Errorf("lane %s: %w", lane, ErrLost) }
+func (s *Store) lostLane(lane Name) error {
+	s.observe(lane, Lost, time.Time{})
+	return fmt.Errorf("lane %s: %w", lane, ErrLost)
+}
 
 // over reports whether err is a failed proof or release. Either the statement found no hold with
 // the token, or the token is not a UUID (Postgres refuses such a text).

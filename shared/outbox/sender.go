@@ -54,6 +54,9 @@ type Sender struct {
 	// seconds less. 0: 5 minutes. The remaining time of the invocation limits every lease.
 	Lease time.Duration
 	Log   *slog.Logger
+	// Observe is called with what became of each row that was tried; nil: nobody asks. Ready means
+	// that the row is tried again.
+	Observe func(topic string, status Status)
 
 	mu     sync.Mutex
 	places map[db.Workspace]*places // workspaces with runs
@@ -202,6 +205,9 @@ func (s *Sender) classify(c Claimed, err error) ending {
 }
 
 func (s *Sender) count(ctx context.Context, r *Report, c Claimed, e ending) {
+	if s.Observe != nil {
+		s.Observe(c.Topic, e.status)
+	}
 	switch e.status {
 	case Sent:
 		r.Sent++

@@ -22,6 +22,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
@@ -77,6 +78,7 @@ type Parts struct {
 	Outbox *outbox.Store
 	Sender *outbox.Sender
 
+	Meters   *observe.Meters // what this process counts; nil: nothing
 	Traces   *trace.Source
 	IDs      func() string // time-ordered (UUIDv7)
 	Clock    func() time.Time

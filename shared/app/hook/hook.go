@@ -37,6 +37,7 @@ func New(core *app.Core, kick func(context.Context, db.Workspace)) (*webhook.Han
 		Failures: ratelimit.NewFailures(ratelimit.BadCredentials, core.Clock),
 		Traces:   core.Traces,
 		Kick:     kick,
+		Meters:   core.Meters,
 		Log:      core.Log,
 	}, nil
 }

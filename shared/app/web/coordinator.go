@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/surface/coordinator"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
@@ -46,7 +47,16 @@ func NewCoordinator(core *app.Core, instance string, background func(func(contex
 		return nil, err
 	}
 	s.Coordinator.Fan = fan
-	s.Coordinator.Tend = func(ctx context.Context) { s.Tender.All(ctx, background) }
+	gauges, err := observe.NewGauges(core.DB)
+	if err != nil {
+		return nil, err
+	}
+	s.Coordinator.Tend = func(ctx context.Context) {
+		s.Tender.All(ctx, background)
+		if err := gauges.Set(ctx, core.Meters); err != nil {
+			core.Log.WarnContext(ctx, "the gauges can't be read", "error", err)
+		}
+	}
 	handler, err := NewAPI(s, in, Process{
 		Background: background,
 		Resources:  api.OfMachines,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
 
@@ -16,6 +17,7 @@ import (
 type meter struct {
 	budgets *budget.Store
 	others  []string // models that may answer instead of the requested one
+	count   *observe.Meters
 }
 
 const (
@@ -49,6 +51,8 @@ func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 		if used == nil {
 			return 0, m.budgets.Release(ctx, c.Workspace, r)
 		}
-		return m.budgets.Settle(ctx, c.Workspace, r, budget.Used{Usage: used.Usage, Model: used.Model, Operation: "reason", Skills: skills})
+		cost, err := m.budgets.Settle(ctx, c.Workspace, r, budget.Used{Usage: used.Usage, Model: used.Model, Operation: "reason", Skills: skills})
+		m.count.Spent(used.Model, cost)
+		return cost, err
 	}, nil
 }

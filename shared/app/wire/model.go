@@ -16,6 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
 	"github.com/lanekeeper/lanekeeper/shared/llm/openai"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
+	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -31,7 +32,7 @@ func newModels(core *app.Core, circuits *resilient.Store, stopped func(context.C
 		return func(db.Workspace) llm.Model { return model }, nil
 	}
 	cfg := resilient.Config{
-		Circuits: circuits, Stopped: stopped, Observe: observe(core.Log),
+		Circuits: circuits, Stopped: stopped, Observe: counted(core.Meters, core.Log),
 		Log: core.Log, Clock: core.Clock, Rand: rand.Float64,
 	}
 	for _, id := range core.Config.Models() {
@@ -44,10 +45,15 @@ func newModels(core *app.Core, circuits *resilient.Store, stopped func(context.C
 	return func(ws db.Workspace) llm.Model { return chain.For(ws) }, nil
 }
 
-// observe returns a function that logs the outcome of each model call: at level info after an
-// error, a retry or a fallback, else at level debug.
-func observe(log *slog.Logger) func(context.Context, resilient.Call) {
+// counted returns a function that counts each model call and logs its outcome: at level info after
+// an error, a retry or a fallback, else at level debug.
+func counted(meters *observe.Meters, log *slog.Logger) func(context.Context, resilient.Call) {
 	return func(ctx context.Context, c resilient.Call) {
+		meters.Model(observe.ModelCall{
+			Provider: c.Provider, Model: c.Model, Class: string(c.Class), Took: c.Took,
+			Input: c.Usage.PromptTokens, Output: c.Usage.CompletionTokens,
+			CacheRead: c.Usage.CacheReadTokens, CacheWrite: c.Usage.CacheWriteTokens,
+		})
 		level := slog.LevelDebug
 		if c.Fallback || c.Err != nil || c.Tries > 1 {
 			level = slog.LevelInfo

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/app"
@@ -29,6 +30,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
@@ -76,6 +78,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 		IDs:      core.IDs,
 		Clock:    core.Clock,
 		Log:      core.Log,
+		Meters:   core.Meters,
 		Instance: instance,
 		Window:   core.Config.Window(),
 	}}
@@ -90,6 +93,9 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 	if err := s.registry(); err != nil {
 		return nil, fmt.Errorf("wire the skills: %w", err)
 	}
+	s.Lanes.Observe = func(name lane.Name, event lane.Event, took time.Duration) {
+		core.Meters.Lane(string(name), observe.LaneEvent(event), took)
+	}
 	models, err := newModels(core, s.Circuits, s.stopped)
 	if err != nil {
 		return nil, fmt.Errorf("wire the models: %w", err)
@@ -103,11 +109,13 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 			_, err := s.Threads.Release(ctx, tx, execution)
 			return err
 		},
-		Switches: s.switches, Meter: meter{s.Budgets, core.Config.Models()[1:]}, ModelID: core.Config.Models()[0],
+		Switches: s.switches, Meter: meter{s.Budgets, core.Config.Models()[1:], core.Meters}, ModelID: core.Config.Models()[0],
 		Log: core.Log, Clock: core.Clock,
 	}
 	s.Worker = &work.Worker{Lanes: s.Lanes, Runs: s.Runs, Reason: s.Reason, Outbox: s.Outbox}
-	s.Sender = &outbox.Sender{Store: s.Outbox, Holder: "outbox " + instance, Log: core.Log, Handlers: map[string]outbox.Handler{
+	s.Sender = &outbox.Sender{Store: s.Outbox, Holder: "outbox " + instance, Log: core.Log, Observe: func(topic string, status outbox.Status) {
+		core.Meters.Outbox(topic, string(status))
+	}, Handlers: map[string]outbox.Handler{
 		approval.Topic: &approval.Executor{Store: s.Approvals, Lanes: s.Lanes, Instance: instance,
 			Known: s.Guard.Redactor, Clock: core.Clock, Log: core.Log},
 		turn.Topic:         s.Operate,

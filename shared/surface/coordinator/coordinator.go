@@ -13,6 +13,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -213,5 +214,14 @@ func (c *Coordinator) one(ctx context.Context, t Tick) error {
 	if c.Cycle == nil {
 		return nil
 	}
-	return c.Cycle(ctx, t.Workspace, t.why())
+	begun := time.Now()
+	err := c.Cycle(ctx, t.Workspace, t.why())
+	if _, busy := errors.AsType[*lane.BusyError](err); busy {
+		c.Meters.CycleBusy()
+	} else if err != nil {
+		c.Meters.CycleFailed()
+	} else {
+		c.Meters.Cycle(observe.Cycle{Took: time.Since(begun)})
+	}
+	return err
 }

@@ -70,6 +70,7 @@ func (h *Heartbeat) beat(ctx context.Context, t Tick) (report Report, err error)
 	if err != nil {
 		return b.report, fmt.Errorf("beat of workspace %s: %w", t.Workspace, err)
 	}
+	h.Meters.Beat(string(b.report.Outcome), h.Clock().Sub(begun))
 	facts := []any{"outcome", b.report.Outcome, "reason", b.report.Reason, "left", b.report.Left,
 		"tokens", b.report.Tokens, "duration_ms", b.report.DurationMS}
 	if b.report.PutOffTo != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/intake"
+	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -40,8 +41,9 @@ type Handler struct {
 	Traces   *trace.Source
 	// Kick starts the processing of a workspace's stored deliveries and does not wait for it. If a
 	// kick is lost, the schedule finds them within a minute.
-	Kick func(context.Context, db.Workspace)
-	Log  *slog.Logger
+	Kick   func(context.Context, db.Workspace)
+	Meters *observe.Meters // nil: nothing is counted
+	Log    *slog.Logger
 
 	room intake.Room
 }
@@ -149,6 +151,7 @@ func (h *Handler) verify(ctx context.Context, found inbox.Found, r inbox.Request
 	}
 	err = found.Verify(r, secrets, found.Now)
 	if wrong, is := errors.AsType[*inbox.RejectedError](err); is {
+		h.Meters.Webhook(string(found.Kind), observe.Rejected)
 		if p := h.tooMany(address); p != nil {
 			return p
 		}
@@ -191,9 +194,11 @@ func (h *Handler) store(ctx context.Context, found inbox.Found, c inbox.Content,
 	}
 	about := []any{"source", found.Name, "event", c.Event, "delivery", got.ID}
 	if got.Duplicate {
+		h.Meters.Webhook(string(found.Kind), observe.Duplicate)
 		h.Log.InfoContext(ctx, "webhook came again", append(about, "conflict", got.Conflict)...)
 		return http.StatusOK, receipt{ID: got.ID, Status: "duplicate", Conflict: got.Conflict}, nil
 	}
+	h.Meters.Webhook(string(found.Kind), observe.Verified)
 	h.Log.InfoContext(ctx, "webhook received", append(about, "bytes", len(raw))...)
 	if h.Kick != nil {
 		h.Kick(ctx, found.Workspace)
