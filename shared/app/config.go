@@ -59,6 +59,7 @@ type Config struct {
 	// Lambda sets the following variables.
 	Function  string `env:"AWS_LAMBDA_FUNCTION_NAME"`
 	LogStream string `env:"AWS_LAMBDA_LOG_STREAM_NAME"`
+	Memory    int    `env:"AWS_LAMBDA_FUNCTION_MEMORY_SIZE"` // in MiB
 
 	set      map[string]bool  // variables that the environment has
 	offered  string           // provider whose key is present, while LLM_PROVIDER is not set

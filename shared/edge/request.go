@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -107,14 +108,15 @@ func (e *httpEvent) url() (*call, error) {
 
 // call completes c. field names the event's field that holds the method.
 func (e *httpEvent) call(c call, field, method, path, query, source string) (*call, error) {
-	body := []byte(e.Body)
+	var body io.Reader = strings.NewReader(e.Body) // the largest body is not copied
 	if e.IsBase64Encoded {
-		var err error
-		if body, err = base64.StdEncoding.DecodeString(e.Body); err != nil {
+		raw, err := base64.StdEncoding.DecodeString(e.Body)
+		if err != nil {
 			return nil, &EventError{Field: "body", Problem: "is not base64"}
 		}
+		body = bytes.NewReader(raw)
 	}
-	r, err := http.NewRequestWithContext(context.Background(), method, "/", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(context.Background(), method, "/", body)
 	if err != nil {
 		return nil, &EventError{Field: field, Problem: "is not the method of a request"}
 	}

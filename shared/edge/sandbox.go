@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -76,6 +77,9 @@ func (s *Sandbox) measured(ctx context.Context) {
 func (s *Sandbox) start(h lambda.Handler) error {
 	if !s.cfg.OnLambda() {
 		return errNotOnLambda
+	}
+	if s.cfg.Memory > 0 { // a large event leaves garbage of ten times its size
+		debug.SetMemoryLimit(int64(s.cfg.Memory) << 20 / 2)
 	}
 	slog.SetDefault(s.log) // for the Lambda library's own messages
 	lambda.Start(h)

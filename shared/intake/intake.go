@@ -3,6 +3,7 @@
 package intake
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +56,7 @@ func Read(w http.ResponseWriter, r *http.Request, l Limits) (body []byte, free f
 		counted := &counter{body: from, room: l.Room, total: l.Total, from: l.From}
 		read, free = counted, counted.free
 	}
-	body, err := io.ReadAll(read)
+	body, err := all(read, r.ContentLength)
 	if err != nil {
 		free()
 	}
@@ -76,6 +77,26 @@ func Read(w http.ResponseWriter, r *http.Request, l Limits) (body []byte, free f
 	// A deadline that is not removed would cancel the request's context when it passes.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, free, nil
+}
+
+// all reads everything. A body whose length is announced is not copied while it grows, but a length
+// that is only announced takes little.
+func all(body io.Reader, length int64) ([]byte, error) {
+	var b bytes.Buffer
+	if first := min(length, 64<<10); first > 0 {
+		b.Grow(int(first) + bytes.MinRead)
+	}
+	if _, err := io.CopyN(&b, body, 64<<10); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return b.Bytes(), err
+	}
+	if rest := length - int64(b.Len()); rest > 0 {
+		b.Grow(int(rest) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(body)
+	return b.Bytes(), err
 }
 
 // size names a number of bytes.
