@@ -70,7 +70,7 @@ func (r *round) place(ctx context.Context, tx Tx) error {
 	if len(due) == 0 {
 		return nil
 	}
-	money, err := c.lock(ctx, tx, v.all, due)
+	money, err := c.lock(ctx, tx, p.of, due)
 	if err != nil {
 		return err
 	}
@@ -100,11 +100,21 @@ func (v view) healthy() (n int) {
 	return n
 }
 
-// view reads the view, in one round trip. A claim locks the one agent only.
+// view reads the view, in one round trip. A claim locks and reads the one agent only.
 func (c *Coordinator) view(ctx context.Context, tx Tx, only string) (v view, err error) {
-	v.circuits = map[string]circuit{}
 	b := tx.Later()
 	b.Each(ids(&v.locked), c.q.LockAgents, db.Null(only))
+	c.reads(b, &v)
+	b.Each(queues(&v.queues), c.q.Queues)
+	if err = tx.Each(ctx, workers(&v.all), c.q.Agents, db.Null(only)); err != nil {
+		return v, fmt.Errorf("read agents: %w", err)
+	}
+	return v, nil
+}
+
+// reads adds to a batch what else holds up assignments: a kill switch, and circuits.
+func (c *Coordinator) reads(b *db.Batch, v *view) {
+	v.circuits = map[string]circuit{}
 	b.Each(func(scan db.Scan) error { return scan(&v.halted) }, c.q.Halted)
 	b.Each(func(scan db.Scan) error {
 		var target string
@@ -113,11 +123,6 @@ func (c *Coordinator) view(ctx context.Context, tx Tx, only string) (v view, err
 		v.circuits[target] = of
 		return err
 	}, c.q.Circuits)
-	b.Each(queues(&v.queues), c.q.Queues)
-	if err = tx.Each(ctx, workers(&v.all), c.q.Agents, db.Null(only)); err != nil {
-		return v, fmt.Errorf("read agents: %w", err)
-	}
-	return v, nil
 }
 
 // given is an assignment as it is written.
@@ -126,6 +131,7 @@ type given struct {
 	Agent   string `json:"agent"`
 	Attempt int    `json:"attempt"`
 	Version int    `json:"version"`
+	Model   string `json:"model"`
 }
 
 // give writes assignments: tasks, attempts, log, reservations, the agents' status and, where an agent is
@@ -139,7 +145,7 @@ func (c *Coordinator) give(ctx context.Context, tx Tx, list []assignment, money 
 	var woken []agentChange
 	busy := map[string]bool{}
 	for i, a := range list {
-		rows[i] = given{a.ID, a.to.ID, a.attempt(), a.Version}
+		rows[i] = given{a.ID, a.to.ID, a.attempt(), a.Version, money.models[a.ID]}
 		message := fmt.Sprintf("attempt %d was assigned to agent %q", a.attempt(), a.to.Name)
 		lines[i] = line{
 			Log: c.IDs(), ID: a.ID, Level: task.Info, Event: task.TaskAssigned, Message: clip(message, 1000),

@@ -59,19 +59,19 @@ func (c *Coordinator) claim(ctx context.Context, tx Tx, id string) (string, erro
 	}
 	p := newPool(v.all, v.locked, v.queues, v.circuits, true)
 	if served := p.served(); p.free() > 0 && len(served) > 0 {
-		return c.claimDue(ctx, tx, p, served, v.all)
+		return c.claimDue(ctx, tx, p, served)
 	}
 	return "", nil
 }
 
 // claimDue assigns the first due task that the agent can do and that is paid for, and begins it.
-func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []string, all []worker) (string, error) {
+func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []string) (string, error) {
 	var due []candidate
 	if err := tx.Each(ctx, candidates(&due), c.q.Candidates, encode(served), claimable); err != nil || len(due) == 0 {
 		return "", err
 	}
 	due = due[:min(len(due), claimable)]
-	money, err := c.lock(ctx, tx, all, due)
+	money, err := c.lock(ctx, tx, p.of, due)
 	if err != nil {
 		return "", err
 	}
@@ -84,7 +84,7 @@ func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []str
 	}
 	places := []place{}
 	for i, t := range due {
-		if money.fits(assignment{t, p.of[0]}) {
+		if money.fits(assignment{t, p.of[0]}) == nil {
 			places = append(places, place{t.ID, t.Attempt, t.Version, i})
 		}
 	}

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
@@ -65,7 +66,7 @@ type queries struct {
 	LockDoubtful, LockAgents, UpdateAgents, LockTasks, LockThese, Doubtful db.Query
 	WaitingOf, Move, EndAttempts, Warn, Logs, Done                         db.Query
 	Queues, Candidates, Pick, Assign, Attempts, Oldest, Start, Session     db.Query
-	Strike, Closed, Circuit                                                db.Query
+	Strike, Closed, Circuit, Model                                         db.Query
 }
 
 // Coordinator runs the cycles of all workspaces. All fields are set before [Coordinator.Open].
@@ -74,6 +75,7 @@ type Coordinator struct {
 	Lanes    *lane.Store
 	Tasks    *task.Store
 	Agents   *agent.Store
+	Budgets  *budget.Store // nil: nothing is bounded
 	Outbox   *outbox.Store
 	Traces   *trace.Source
 	IDs      func() string  // time-ordered

@@ -154,6 +154,6 @@ UPDATE agent_tasks AS t SET status = 'ASSIGNED', agent_id = c.agent, session_key
  WHERE t.workspace_id = $1 AND t.id = c.id AND t.status = 'PENDING' AND t.attempt = c.attempt - 1 AND t.version = c.version;
 
 -- name: Attempts
-INSERT INTO agent_task_attempts (workspace_id, task_id, number, agent_id, started_at)
-SELECT CAST($1 AS uuid), c.id, c.attempt, c.agent, lk_now()
-  FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, agent uuid, attempt integer);
+INSERT INTO agent_task_attempts (workspace_id, task_id, number, agent_id, model, started_at)
+SELECT CAST($1 AS uuid), c.id, c.attempt, c.agent, nullif(c.model, ''), lk_now()
+  FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, agent uuid, attempt integer, model text);

@@ -119,3 +119,7 @@ UPDATE spawner_circuits SET failures = 0, open_until = NULL, updated_at = lk_now
 
 -- name: Circuit
 SELECT failures, open_until, coalesce(open_until > lk_now(), false), last_error FROM spawner_circuits WHERE workspace_id = $1 AND target = $2;
+
+-- name: Model
+-- The model that should serve an attempt.
+SELECT coalesce(model, '') FROM agent_task_attempts WHERE workspace_id = $1 AND task_id = $2 AND number = $3;

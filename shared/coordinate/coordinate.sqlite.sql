@@ -174,7 +174,8 @@ UPDATE agent_tasks AS t SET status = 'ASSIGNED', agent_id = c.agent, session_key
    AND t.id IN (SELECT i.value ->> 'id' FROM json_each($2) i);
 
 -- name: Attempts
-INSERT INTO agent_task_attempts (workspace_id, task_id, number, agent_id, started_at)
-SELECT $1, c.id, c.attempt, c.agent, lk_now()
-  FROM (SELECT e.value ->> 'id' AS id, e.value ->> 'agent' AS agent, e.value ->> 'attempt' AS attempt
+INSERT INTO agent_task_attempts (workspace_id, task_id, number, agent_id, model, started_at)
+SELECT $1, c.id, c.attempt, c.agent, nullif(c.model, ''), lk_now()
+  FROM (SELECT e.value ->> 'id' AS id, e.value ->> 'agent' AS agent, e.value ->> 'attempt' AS attempt,
+               e.value ->> 'model' AS model
           FROM json_each($2) e) c;

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -136,7 +137,11 @@ func (r *round) tend(ctx context.Context) error {
 				list = append(list, d.on)
 			}
 		}
-		decisions, err := r.decide(ctx, tx, v, orders, list)
+		spent, err := r.spent(ctx, tx, &list)
+		if err != nil {
+			return err
+		}
+		decisions, err := r.decide(ctx, tx, v, orders, spent, list)
 		if err != nil {
 			return err
 		}
@@ -150,7 +155,7 @@ func (r *round) tend(ctx context.Context) error {
 
 // decide changes the agents, locks the tasks that may have to change, those in the list among them, and
 // decides about them in new statements.
-func (r *round) decide(ctx context.Context, tx Tx, v verdict, orders []command, list []string) ([]decision, error) {
+func (r *round) decide(ctx context.Context, tx Tx, v verdict, orders []command, spent spending, list []string) ([]decision, error) {
 	c := r.c
 	if len(v.changes) > 0 {
 		tx.Later().Exec(c.q.UpdateAgents, encode(v.changes))
@@ -191,11 +196,56 @@ func (r *round) decide(ctx context.Context, tx Tx, v verdict, orders []command, 
 				continue
 			}
 		}
+		if made, ok := spent.decide(d); ok {
+			out = append(out, made)
+			continue
+		}
 		if made, ok := d.decide(v.mass && gone[d.Agent], c.Random()); ok {
 			out = append(out, made)
 		}
 	}
 	return out, nil
+}
+
+// spending is what budgets say about tasks, by their ids.
+type spending struct {
+	pause  map[string]budget.Overspent
+	resume map[string]bool
+}
+
+// spent asks which tasks have no budget left, and which have one again, and adds them to the list.
+func (r *round) spent(ctx context.Context, tx Tx, list *[]string) (spending, error) {
+	s := spending{map[string]budget.Overspent{}, map[string]bool{}}
+	if r.c.Budgets == nil {
+		return s, nil
+	}
+	found, err := r.c.Budgets.Exhausted(ctx, tx)
+	if err != nil {
+		return s, err
+	}
+	for _, o := range found.Pause {
+		s.pause[o.Task] = o
+		*list = append(*list, o.Task)
+	}
+	for _, id := range found.Resume {
+		s.resume[id] = true
+	}
+	*list = append(*list, found.Resume...)
+	return s, nil
+}
+
+// decide pauses a task without budget, or has one go on that has a budget again.
+func (s spending) decide(d doubt) (decision, bool) {
+	over, isOver := s.pause[d.ID]
+	switch {
+	case isOver && d.Status.Active() && d.Attempt == over.Attempt && !d.lost:
+		out := d.begin(task.Paused, paused, task.Warn, task.BudgetEvent, over.Why())
+		out.move.Reason, out.move.Outcome = opt(budget.PauseReason), opt("paused")
+		return out, true
+	case s.resume[d.ID] && d.Status == task.Paused:
+		return d.begin(task.Pending, requeued, task.Info, task.BudgetEvent, "its budget has room again"), true
+	}
+	return decision{}, false
 }
 
 // apply writes what was decided, each table in one statement.
@@ -272,19 +322,20 @@ func attemptEnds(moves []move) (out []attemptEnd) {
 }
 
 func (r *round) count(d decision) {
-	switch {
-	case d.kind == recovered:
+	switch d.kind {
+	case recovered:
 		r.report.Recovered++
-	case d.kind == requeued:
+	case requeued:
 		r.report.Requeued++
-	case d.kind == unclaimed:
+	case unclaimed:
 		r.report.Unclaimed++
-	case d.kind == timedOut:
+	case timedOut:
 		r.report.TimedOut++
-	case d.kind == warned:
+	case warned:
 		r.report.Warned++
-	case d.kind == paused:
+	case paused:
 		r.report.Paused++
+	case failed: // counted below
 	}
 	if d.move.Becomes == task.Failed {
 		r.report.Failed++

@@ -1,15 +1,18 @@
 package coordinate_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
@@ -85,10 +88,16 @@ func TestWhoGetsATask(t *testing.T) {
 // at 1,000, and of one that recovers them all.
 func TestStatementsAreConstant(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
+		w.c.Budgets = budgets(t, w.DB)
+		w.allocate(t, 1e12)
+		w.register(t, agent.Agent{Name: "warm"})
+		w.create(t, draft("prices are read once"))
+		w.cycle(t)
 		var counts []db.Stats
 		for _, n := range []int{10, 1000} {
 			other := w
 			other.Workspace = newWorkspace(t, w)
+			other.allocate(t, 1e12)
 			var agents []agent.Agent
 			for i := range max(5, n/10) {
 				agents = append(agents, agent.Agent{Name: fmt.Sprint("a", i), MaxConcurrentTasks: 10, StaleSeconds: 100})
@@ -138,6 +147,36 @@ func TestOneCycleAtATime(t *testing.T) {
 		}
 		if err := w.c.Lanes.Renew(t.Context(), h, time.Minute); err != nil || !strings.HasPrefix(h.WantedBy(), "coordinator/test/") {
 			t.Errorf("the holder learns of %q, %v", h.WantedBy(), err)
+		}
+	})
+}
+
+// TestOnlyWhatWasReadIsAssigned pauses a task while the cycle, which has read it as PENDING, waits for
+// its row: that task is not assigned, and the others are.
+func TestOnlyWhatWasReadIsAssigned(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.register(t, agent.Agent{Name: "a", MaxConcurrentTasks: 100})
+		of := w.create(t, draft("paused meanwhile"), draft("other"))
+		var cycling sync.WaitGroup
+		done := make(chan struct{})
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			to := task.Paused
+			if _, err := w.tasks.Patch(ctx, tx, of[0], "user:ada", func(task.Task) error { return nil }, task.Patch{Status: &to}); err != nil {
+				return err
+			}
+			cycling.Go(func() {
+				defer close(done)
+				if r, err := w.c.Cycle(context.WithoutCancel(t.Context()), w.Workspace, "test"); err != nil || r.Assigned != 1 {
+					t.Errorf("%+v, %v", r, err)
+				}
+			})
+			dbtest.AwaitBlocked(ctx, t, w.DB.Dialect(), tx, done)
+			return nil
+		})
+		cycling.Wait()
+		w.sound(t)
+		if one, two := w.get(t, of[0]), w.get(t, of[1]); one.Status != task.Paused || one.Attempt != 0 || two.Status != task.Assigned {
+			t.Errorf("%s in attempt %d, and %s", one.Status, one.Attempt, two.Status)
 		}
 	})
 }

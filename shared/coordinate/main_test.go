@@ -3,6 +3,8 @@ package coordinate_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -22,13 +25,20 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(childEngine) != "" {
+		if err := child(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	goleak.VerifyTestMain(m,
 		// the test servers live as long as the process, and one goroutine each awaits their end
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
 type statements struct {
-	Beat, BeatAll, Status, Overloaded, Doubled, Edge, Estimated, Strikes, Told, Rows, Thread db.Query
+	Beat, BeatAll, Status, Overloaded, Doubled, Edge, Estimated, Strikes, Told, Rows, Thread, Open, BeatSeen, Overspent, Disable, Now db.Query
 }
 
 // world is a fresh workspace on one engine with a coordinator.
@@ -54,25 +64,23 @@ func newWorld(t testing.TB, e dbtest.Env) world {
 // coordinator returns one that works through a handle.
 func coordinator(t testing.TB, d *db.DB) *coordinate.Coordinator {
 	t.Helper()
-	half := func() float64 { return 0.5 }
-	c := &coordinate.Coordinator{DB: d, Traces: trace.NewSource(time.Now, rand.Reader), IDs: ids, Random: half, Log: slog.New(slog.DiscardHandler), Instance: "test"}
-	var err error
-	if c.Lanes, err = lane.New(d); err != nil {
-		t.Fatal(err)
-	}
-	if c.Tasks, err = task.New(d, ids, half); err != nil {
-		t.Fatal(err)
-	}
-	if c.Agents, err = agent.New(d, ids); err != nil {
-		t.Fatal(err)
-	}
-	if c.Outbox, err = outbox.New(d, ids, half); err != nil {
-		t.Fatal(err)
-	}
-	if c, err = c.Open(); err != nil {
+	c, err := newCoordinator(d)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func newCoordinator(d *db.DB) (*coordinate.Coordinator, error) {
+	half := func() float64 { return 0.5 }
+	c := &coordinate.Coordinator{DB: d, Traces: trace.NewSource(time.Now, rand.Reader), IDs: ids, Random: half, Log: slog.New(slog.DiscardHandler), Instance: "test"}
+	var errs [5]error
+	c.Lanes, errs[0] = lane.New(d)
+	c.Tasks, errs[1] = task.New(d, ids, half)
+	c.Agents, errs[2] = agent.New(d, ids)
+	c.Outbox, errs[3] = outbox.New(d, ids, half)
+	c, errs[4] = c.Open()
+	return c, errors.Join(errs[:]...)
 }
 
 func onEach(t *testing.T, fn func(t *testing.T, w world)) {
@@ -191,6 +199,14 @@ func (w world) pass(t testing.TB, d time.Duration, each func()) (sum coordinate.
 	return sum
 }
 
+// leap lets time pass at once; all agents have sent a heartbeat.
+func (w world) leap(t testing.TB, d time.Duration) coordinate.Report {
+	t.Helper()
+	w.Skew.Advance(d)
+	w.exec(t, w.q.BeatSeen)
+	return w.cycle(t)
+}
+
 // claim claims a task for an agent, and fails if there is none.
 func (w world) claim(t testing.TB, agent string) task.Task {
 	t.Helper()
@@ -229,4 +245,22 @@ func (w world) sound(t testing.TB) {
 	}
 }
 
+// now returns the time of the database.
+func (w world) now(t testing.TB) (at time.Time) {
+	t.Helper()
+	if err := w.DB.One(t.Context(), w.Workspace, []any{&at}, w.q.Now); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
 func newWorkspace(t testing.TB, w world) db.Workspace { return dbtest.NewWorkspace(t, w.DB) }
+
+func budgets(t testing.TB, d *db.DB) *budget.Store {
+	t.Helper()
+	s, err := budget.New(d, ids, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -48,10 +48,6 @@ type candidate struct {
 	task.Task
 	queue  string
 	former string // the agent of its latest attempt
-	meta   struct {
-		Complexity      float64 `json:"complexity"`
-		EstimatedTokens float64 `json:"estimatedTokens"`
-	}
 }
 
 func candidates(into *[]candidate) func(db.Scan) error {
@@ -59,7 +55,7 @@ func candidates(into *[]candidate) func(db.Scan) error {
 		var metadata string
 		err := scan(&t.ID, &t.Title, &t.queue, &t.Priority, &t.CreatedAt, &t.Attempt, &t.Version, db.Optional(&t.Type), db.Optional(&t.Project),
 			db.Optional(&t.Milestone), db.Optional(&t.Thread), &metadata, db.Optional(&t.former))
-		_ = json.Unmarshal([]byte(metadata), &t.meta) // what is no number counts as absent
+		t.Metadata = json.RawMessage(metadata)
 		return err
 	})
 }
@@ -243,4 +239,20 @@ func (p *pool) match(due []candidate, limit int, hold func(assignment) error) (o
 		out = append(out, a)
 	}
 	return out, refused
+}
+
+// rawText is a JSON value as text.
+type rawText string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (r *rawText) UnmarshalJSON(b []byte) error {
+	*r = rawText(b)
+	return nil
+}
+
+func decode(raw json.RawMessage, into any) error {
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("read metadata: %w", err)
+	}
+	return nil
 }

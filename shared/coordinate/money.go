@@ -1,26 +1,107 @@
 package coordinate
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"slices"
 
-// money is the budgets that cover some tasks, locked and read.
-type money struct{}
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+)
 
-// lock locks the budgets that cover the tasks.
-func (c *Coordinator) lock(context.Context, Tx, []worker, []candidate) (*money, error) {
-	return &money{}, nil
+// money is the budgets that cover some tasks, locked and read. Without budgets everything fits.
+type money struct {
+	store       *budget.Store
+	ledger      *budget.Ledger
+	corrections budget.Corrections
+	tiers       budget.Tiers
+	speed       budget.Pace
+	models      map[string]string // of the tasks that were held
+}
+
+// lock locks the budgets that cover the tasks and the agents, and reads what estimates need. The number
+// of statements does not depend on theirs.
+func (c *Coordinator) lock(ctx context.Context, tx Tx, of []*worker, due []candidate) (*money, error) {
+	m := &money{store: c.Budgets, speed: budget.Continue, models: map[string]string{}}
+	if c.Budgets == nil {
+		return m, nil
+	}
+	var covers []budget.Cover
+	for _, t := range due {
+		covers = append(covers, t.cover())
+	}
+	for _, w := range of {
+		covers = append(covers, budget.Cover{Agent: w.ID})
+	}
+	var err error
+	if m.ledger, err = c.Budgets.Lock(ctx, tx, covers); err != nil {
+		return nil, err
+	}
+	speed := c.Budgets.PaceIn(tx.Later(), "", "")
+	if m.corrections, err = c.Budgets.Corrections(ctx, tx); err != nil {
+		return nil, err
+	}
+	m.speed = speed()
+	if m.tiers, err = c.Budgets.Tiers(ctx, tx); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (t candidate) cover() budget.Cover {
+	return budget.Cover{Task: t.ID, Milestone: t.Milestone, Project: t.Project}
 }
 
 // pace returns the tasks that may begin at the present pace of spending.
-func (m *money) pace(due []candidate) []candidate { return due }
+func (m *money) pace(due []candidate) []candidate {
+	return slices.DeleteFunc(due, func(t candidate) bool { return !m.speed.Admits(t.Priority) })
+}
 
 // limit returns how many tasks may begin at the present pace of spending.
-func (m *money) limit(n int) int { return n }
+func (m *money) limit(n int) int { return m.speed.Slots(n) }
+
+// price returns the cover of an assignment, what it is expected to use, and the model that should serve
+// it.
+func (m *money) price(a assignment) (budget.Cover, int64, budget.Routed) {
+	cover := a.cover()
+	cover.Agent = a.to.ID
+	shape := budget.Shape(a.Type, a.Priority, a.Metadata)
+	tokens := budget.Estimate(shape, m.corrections)
+	_, left := m.ledger.Remaining(cover)
+	return cover, tokens, budget.Route(m.tiers, shape, tokens, left)
+}
 
 // hold reserves the estimate of an attempt, or says which budget has too little.
-func (m *money) hold(assignment) error { return nil }
+func (m *money) hold(a assignment) error {
+	if m.ledger == nil {
+		return nil
+	}
+	cover, tokens, routed := m.price(a)
+	if refused := m.ledger.Hold(cover, a.ID, a.attempt(), tokens, routed.MicroUSD); refused != nil {
+		return refused
+	}
+	m.models[a.ID] = routed.Model
+	return nil
+}
+
+// fits reports whether all budgets have enough for an attempt: nil, or which has too little.
+func (m *money) fits(a assignment) error {
+	if m.ledger == nil {
+		return nil
+	}
+	cover, tokens, routed := m.price(a)
+	if refused := m.ledger.Fits(cover, tokens, routed.MicroUSD); refused != nil {
+		return refused
+	}
+	return nil
+}
 
 // write stores the reservations.
-func (m *money) write(context.Context, Tx) error { return nil }
-
-// fits reports whether all budgets have enough for an attempt.
-func (m *money) fits(assignment) bool { return true }
+func (m *money) write(ctx context.Context, tx Tx) error {
+	if m.ledger == nil {
+		return nil
+	}
+	if err := m.store.Write(ctx, tx, m.ledger); err != nil {
+		return fmt.Errorf("reserve for attempts: %w", err)
+	}
+	return nil
+}

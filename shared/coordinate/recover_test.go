@@ -137,17 +137,16 @@ func TestLateTasks(t *testing.T) {
 		d := draft("late")
 		d.MaxRetries, d.BackoffSeconds = 10, 1
 		id := w.create(t, d)[0]
-		alive := func() { w.exec(t, w.q.BeatAll) }
 		for attempt := 1; attempt <= 3; attempt++ {
-			w.pass(t, time.Minute, alive)
+			w.leap(t, time.Minute)
 			if is := w.claim(t, a); is.Attempt != attempt {
 				t.Fatalf("claimed: %+v", is)
 			}
 			w.exec(t, w.q.Estimated, id, -29*time.Minute.Milliseconds())
-			if r := w.pass(t, 2*time.Minute, alive); r.Warned != 1 {
+			if r := w.leap(t, 2*time.Minute); r.Warned != 1 {
 				t.Fatalf("attempt %d, 31 minutes late: %+v", attempt, r)
 			}
-			if r := w.pass(t, 8*time.Minute, alive); r.Warned+r.TimedOut != 0 || w.get(t, id).Status != task.Running {
+			if r := w.leap(t, 8*time.Minute); r.Warned+r.TimedOut != 0 || w.get(t, id).Status != task.Running {
 				t.Fatalf("attempt %d, warned 8 minutes ago: %+v", attempt, r)
 			}
 			if attempt == 1 { // a report gives it ten minutes more
@@ -156,11 +155,11 @@ func TestLateTasks(t *testing.T) {
 					_, _, err := w.tasks.Advance(ctx, tx, task.Report{Task: id, Attempt: 1, Actor: "agent:a"}, task.Progress{Percent: &half})
 					return err
 				})
-				if r := w.pass(t, 8*time.Minute, alive); r.TimedOut != 0 {
+				if r := w.leap(t, 8*time.Minute); r.TimedOut != 0 {
 					t.Fatalf("after progress: %+v", r)
 				}
 			}
-			r := w.pass(t, 3*time.Minute, alive)
+			r := w.leap(t, 3*time.Minute)
 			if r.TimedOut != 1 {
 				t.Fatalf("attempt %d: %+v", attempt, r)
 			}
@@ -217,10 +216,10 @@ func TestASilentTaskIsRecovered(t *testing.T) {
 		a := w.register(t, agent.Agent{Name: "silent", Spawner: agent.SpawnHTTP})[0]
 		w.create(t, draft("silent"))
 		id := w.claim(t, a).ID
-		if r := w.pass(t, 50*time.Minute, nil); r.Recovered != 0 {
+		if r := w.leap(t, 50*time.Minute); r.Recovered != 0 {
 			t.Fatalf("after 50 minutes: %+v", r)
 		}
-		if r := w.pass(t, 11*time.Minute, nil); r.Recovered != 1 || w.get(t, id).LastError != "agent_silent" {
+		if r := w.leap(t, 11*time.Minute); r.Recovered != 1 || w.get(t, id).LastError != "agent_silent" {
 			t.Errorf("after an hour: %+v", r)
 		}
 	})

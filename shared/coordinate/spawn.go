@@ -109,8 +109,12 @@ func (s *Starter) Handle(ctx context.Context, row outbox.Claimed) error {
 	if err != nil {
 		return s.failed(ctx, row, r, "", outbox.Permanently(fmt.Errorf("read the input: %w", err)))
 	}
+	model := ""
+	if err := s.DB.One(ctx, row.Workspace, []any{&model}, s.q.Model, t.ID, t.Attempt); err != nil {
+		return fmt.Errorf("start an agent: %w", err)
+	}
 	session, err := spawner.Spawn(ctx, Start{
-		Workspace: row.Workspace, Agent: a.ID, Target: a.SpawnerTarget, Model: a.Model, Task: t.ID, Attempt: t.Attempt, Key: row.Key,
+		Workspace: row.Workspace, Agent: a.ID, Target: a.SpawnerTarget, Model: cmp.Or(a.Model, model), Task: t.ID, Attempt: t.Attempt, Key: row.Key,
 		Title: t.Title, Description: t.Description, Input: input, Checkpoint: t.Checkpoint,
 	})
 	fault.Effect(ctx, "coordinate.spawned", row.Key)

@@ -105,11 +105,11 @@ func watch(all []worker, locked []string, watching time.Time) (v verdict) {
 		if c.Becomes != c.Was && !slices.Contains(locked, w.ID) {
 			c.Becomes = c.Was // it has changed since: the next cycle decides
 		}
-		switch {
-		case c.Becomes == agent.Error:
+		switch c.Becomes {
+		case agent.Error:
 			v.stale++
 			v.gone = append(v.gone, w.ID)
-		case c.Becomes == agent.Idle || c.Becomes == agent.Working:
+		case agent.Idle, agent.Working:
 			v.healthy++
 		}
 		if c.Becomes != c.Was {

@@ -62,7 +62,7 @@ var libraries = []library{
 	{"github.com/aws/aws-lambda-go/", []string{"shared/edge", "functions", "infra/rig"}},
 	{"github.com/danielgtaylor/huma/", []string{"shared/api"}},
 	{"github.com/aws/aws-sdk-go-v2/", []string{
-		"shared/llm/*", "shared/skill/*", "shared/secret/*", "shared/outbox/*", "shared/channel/*", "shared/observe/*",
+		"shared/llm/*", "shared/skill/*", "shared/coordinate/*", "shared/secret/*", "shared/outbox/*", "shared/channel/*", "shared/observe/*",
 		"shared/app", "shared/edge", "functions", "infra",
 	}},
 	{"github.com/modelcontextprotocol/", []string{"shared/skill/mcp", "shared/api"}},

@@ -42,3 +42,22 @@ SELECT key, status FROM outbox WHERE workspace_id = $1 AND topic = 'spawn' ORDER
 
 -- name: Thread
 INSERT INTO threads (workspace_id, id, channel, address, created_at, updated_at) VALUES ($1, $2, 'log', $3, lk_now(), lk_now());
+
+-- name: Open
+INSERT INTO spawner_circuits (workspace_id, target, failures, open_until, last_error, updated_at)
+VALUES ($1, $2, 5, lk_plus(lk_now(), 60000), 'it failed', lk_now());
+
+-- name: Overspent
+SELECT count(*) FROM usage_budgets b
+ WHERE b.workspace_id = $1
+   AND b.allocated < b.consumed + (SELECT coalesce(sum(r.tokens), 0) FROM usage_reservations r
+                                    WHERE r.workspace_id = $1 AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now()));
+
+-- name: Disable
+UPDATE agents SET coordinator_enabled = false WHERE workspace_id = $1 AND id = $2;
+
+-- name: Now
+SELECT lk_now() FROM workspaces WHERE id = $1;
+
+-- name: BeatSeen
+UPDATE agents SET last_seen_at = lk_now(), health = 'healthy' WHERE workspace_id = $1 AND terminated_at IS NULL AND last_seen_at IS NOT NULL;

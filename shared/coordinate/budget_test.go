@@ -1,0 +1,158 @@
+package coordinate_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+)
+
+// allocate makes a global budget.
+func (w world) allocate(t testing.TB, tokens int64) (of budget.Budget) {
+	t.Helper()
+	w.tx(t, func(ctx context.Context, tx *db.Tx) (err error) {
+		now := time.Now().Add(w.Skew.Offset())
+		of, err = w.c.Budgets.Create(ctx, tx, budget.Budget{
+			Scope: budget.Global, Tokens: budget.Account{Allocated: tokens}, Start: now.Add(-time.Hour), End: now.Add(1000 * time.Hour), CreatedBy: "user:ada",
+		})
+		return err
+	})
+	return of
+}
+
+// costs is a draft of a task with an estimate.
+func costs(title string, tokens, priority int) task.Task {
+	d := draft(title)
+	d.Metadata, d.Priority = fmt.Appendf(nil, `{"estimatedTokens":%d}`, tokens), priority
+	return d
+}
+
+// TestBudgetsBoundAssignments gives a task that is too expensive to nobody, and the one behind it to an
+// agent; by the cycle and by a claim. What ends gives its money back.
+func TestBudgetsBoundAssignments(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.c.Budgets = budgets(t, w.DB)
+		b := w.allocate(t, 1000)
+		a := w.register(t, agent.Agent{Name: "a", MaxConcurrentTasks: 10})[0]
+		of := w.create(t, costs("too much", 1001, 10), costs("fits", 600, 9), costs("not both", 500, 8), costs("small", 400, 1))
+		r := w.cycle(t)
+		if r.Assigned != 2 || r.Refused != 2 {
+			t.Fatalf("%+v", r)
+		}
+		if w.get(t, of[1]).Status != task.Assigned || w.get(t, of[3]).Status != task.Assigned {
+			t.Errorf("%s and %s", w.get(t, of[1]).Status, w.get(t, of[3]).Status)
+		}
+		if is, err := w.c.Budgets.Get(t.Context(), w.Workspace, b.ID); err != nil || is.Tokens.Reserved != 1000 {
+			t.Errorf("reserved %d, %v", is.Tokens.Reserved, err)
+		}
+		summary, reasons, err := w.c.Why(t.Context(), w.Workspace, of[2])
+		if err != nil || reasons[0].Code != task.WaitsForBudget || reasons[0].Until == nil || !strings.Contains(summary, "insufficient budget") {
+			t.Errorf("why: %q, %+v, %v", summary, reasons, err)
+		}
+		if is := w.claim(t, a); is.ID != of[1] {
+			t.Fatalf("claimed %q", is.Title)
+		}
+		w.claim(t, a)
+		if _, ok, err := w.c.Claim(t.Context(), w.Workspace, a); ok || err != nil {
+			t.Fatalf("a claim beyond the budget: %v, %v", ok, err)
+		}
+		if err := w.complete(t, of[1], 1); err != nil {
+			t.Fatal(err)
+		}
+		if is := w.claim(t, a); is.ID != of[2] {
+			t.Errorf("claimed %q", is.Title)
+		}
+		if is, err := w.c.Budgets.Get(t.Context(), w.Workspace, b.ID); err != nil || is.Tokens.Reserved != 900 {
+			t.Errorf("reserved %d, %v", is.Tokens.Reserved, err)
+		}
+		w.sound(t)
+	})
+}
+
+// TestASpentBudgetPausesAndResumes at the next cycle.
+func TestASpentBudgetPausesAndResumes(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.c.Budgets = budgets(t, w.DB)
+		b := w.allocate(t, 1000)
+		a := w.register(t, agent.Agent{Name: "a"})[0]
+		id := w.create(t, costs("spends", 500, 5))[0]
+		w.claim(t, a)
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			cover := budget.Cover{Task: id, Agent: a}
+			l, err := w.c.Budgets.Lock(ctx, tx, []budget.Cover{cover})
+			if err != nil {
+				return err
+			}
+			r := budget.Report{Cover: cover, Attempt: 1, Model: "m"}
+			r.PromptTokens = 1200
+			_, err = w.c.Budgets.Report(ctx, tx, l, r)
+			return err
+		})
+		if r := w.cycle(t); r.Paused != 1 {
+			t.Fatalf("%+v", r)
+		}
+		if is := w.get(t, id); is.Status != task.Paused || is.StatusReason != budget.PauseReason || is.Agent != "" {
+			t.Fatalf("%+v", is)
+		}
+		if r := w.cycle(t); r.Paused+r.Requeued+r.Assigned != 0 {
+			t.Errorf("while it is spent: %+v", r)
+		}
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.c.Budgets.Patch(ctx, tx, b.ID, b.Version, 100_000)
+			return err
+		})
+		r := w.pass(t, time.Minute, func() { w.exec(t, w.q.BeatAll) })
+		if is := w.get(t, id); r.Requeued != 1 || is.Status != task.Assigned || is.Attempt != 2 {
+			t.Errorf("after more was allocated: %+v, %+v", r, is)
+		}
+		w.sound(t)
+	})
+}
+
+// TestWhyAgreesWithTheCycle asks why no agent has a task, case after case.
+func TestWhyAgreesWithTheCycle(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		needs := draft("needs rust")
+		needs.Metadata = []byte(`{"requiredCapabilities":["rust","go"]}`)
+		id := w.create(t, needs)[0]
+		expect := func(when string, code task.Code, part string) {
+			t.Helper()
+			summary, reasons, err := w.c.Why(t.Context(), w.Workspace, id)
+			if err != nil || reasons[0].Code != code || !strings.Contains(fmt.Sprint(reasons), part) {
+				t.Errorf("%s: %q, %+v, %v", when, summary, reasons, err)
+			}
+			if code != "" && w.get(t, id).Status == task.Pending {
+				if r := w.cycle(t); r.Assigned != 0 {
+					t.Errorf("%s: the cycle assigned it", when)
+				}
+			}
+		}
+		expect("no agent", task.WaitsForAgent, "go and rust")
+		w.register(t, agent.Agent{Name: "builtin", Spawner: agent.SpawnBuiltin, Capabilities: []string{"go", "rust"}})
+		expect("a builtin agent", task.WaitsForAgent, "builtin")
+		a := w.register(t, agent.Agent{Name: "a", Capabilities: []string{"go", "rust"}})[0]
+		urgent := draft("urgent")
+		urgent.Priority = 10
+		other := w.create(t, urgent)[0]
+		if is := w.claim(t, a); is.ID != other {
+			t.Fatalf("claimed %q", is.Title)
+		}
+		expect("a full agent", task.WaitsForAgent, "works on 1 of at most 1")
+		if err := w.complete(t, other, 1); err != nil {
+			t.Fatal(err)
+		}
+		summary, _, err := w.c.Why(t.Context(), w.Workspace, id)
+		if err != nil || !strings.Contains(summary, "next cycle") {
+			t.Errorf("%q, %v", summary, err)
+		}
+		if r := w.cycle(t); r.Assigned != 1 {
+			t.Errorf("%+v", r)
+		}
+	})
+}

@@ -1,0 +1,232 @@
+package coordinate_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/outbound"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+)
+
+// gateway is a server that starts agents, with the keys that it has seen.
+type gateway struct {
+	*httptest.Server
+	mu     sync.Mutex
+	keys   []string
+	bodies []map[string]any
+	answer func(w http.ResponseWriter)
+}
+
+func newGateway(t *testing.T) *gateway {
+	g := &gateway{answer: func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"session":{"sessionKey":"s-1"}}`) }}
+	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		g.mu.Lock()
+		g.keys, g.bodies = append(g.keys, r.Method+" "+r.URL.Path+" "+r.Header.Get("Idempotency-Key")+" "+r.Header.Get("Authorization")), append(g.bodies, body)
+		answer := g.answer
+		g.mu.Unlock()
+		answer(w)
+	}))
+	t.Cleanup(g.Close)
+	return g
+}
+
+func (g *gateway) answers(fn func(http.ResponseWriter)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.answer = fn
+}
+
+func (g *gateway) calls() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.keys)
+}
+
+// sender returns what sends the rows that start agents.
+func (w world) sender(t *testing.T, g *gateway, allowed ...string) *outbox.Sender {
+	t.Helper()
+	client, err := outbound.New(outbound.Options{AllowPrivateHosts: allowed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	return &outbox.Sender{Store: w.c.Outbox, Holder: "test", Log: slog.New(slog.DiscardHandler), Handlers: map[string]outbox.Handler{
+		coordinate.SpawnTopic: &coordinate.Starter{
+			Coordinator: w.c,
+			Spawners:    map[agent.Spawner]coordinate.Spawner{agent.SpawnHTTP: &coordinate.Gateway{Client: client, URL: g.URL, Token: "secret"}},
+			Expand:      func(_ context.Context, _ db.Workspace, raw json.RawMessage) (json.RawMessage, error) { return raw, nil },
+		},
+	}}
+}
+
+func (w world) drain(t testing.TB, s *outbox.Sender) {
+	t.Helper()
+	if _, err := s.Drain(t.Context(), w.Workspace, 100); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAnAgentIsStartedForItsTask by the gateway, once per attempt.
+func TestAnAgentIsStartedForItsTask(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		g := newGateway(t)
+		a := w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnHTTP, Model: "m"})[0]
+		d := draft("a title that is much longer than thirty characters")
+		d.Description, d.Input = "what to do", json.RawMessage(`{"n":1}`)
+		id := w.create(t, d)[0]
+		if r := w.cycle(t); r.Assigned != 1 {
+			t.Fatalf("%+v", r)
+		}
+		s := w.sender(t, g, "127.0.0.1")
+		w.drain(t, s)
+		if is := w.get(t, id); is.Status != task.Running || is.Session != "s-1" || is.Agent != a || is.StartedAt == nil {
+			t.Errorf("%+v", is)
+		}
+		if len(g.keys) != 1 || g.keys[0] != "POST /api/agents/spawn task:"+id+":1 Bearer secret" {
+			t.Fatalf("%q", g.keys)
+		}
+		b := g.bodies[0]
+		c, _ := b["context"].(map[string]any)
+		input, _ := c["inputContext"].(map[string]any)
+		if b["workspaceId"] != string(w.Workspace) || b["agentId"] != a || b["taskId"] != id || b["model"] != "m" || input["n"] != 1.0 ||
+			b["label"] != "task:"+id+":a title that is much longer th" || c["taskTitle"] != d.Title || c["taskDescription"] != "what to do" {
+			t.Errorf("%v", b)
+		}
+		if _, has := c["checkpointData"]; !has {
+			t.Errorf("%v", c)
+		}
+		w.drain(t, s)
+		if w.cycle(t); g.calls() != 1 {
+			t.Errorf("started %d times", g.calls())
+		}
+		w.sound(t)
+	})
+}
+
+// TestAStartThatFails is tried three times and recovered like a lost task.
+func TestAStartThatFails(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		g := newGateway(t)
+		g.answers(func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) })
+		w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnHTTP})
+		id := w.create(t, draft("fails"))[0]
+		w.cycle(t)
+		s := w.sender(t, g, "127.0.0.1")
+		for range 4 {
+			w.drain(t, s)
+			w.Skew.Advance(15 * time.Second)
+		}
+		if is := w.get(t, id); g.calls() != 3 || is.Status != task.Aborted || is.Retries != 1 || is.LastError != "spawn_failed: the gateway answered 502" {
+			t.Errorf("%d calls, %+v", g.calls(), is)
+		}
+		w.sound(t)
+	})
+}
+
+// TestTheCircuitOpensAfterFive failures in a row: what waits for its start goes back without a retry.
+// Then one start tries, and all go on.
+func TestTheCircuitOpensAfterFive(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		g := newGateway(t)
+		g.answers(func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) })
+		w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnHTTP, MaxConcurrentTasks: 3})
+		of := w.create(t, draft("one"), draft("two"), draft("three"))
+		w.cycle(t)
+		s := w.sender(t, g, "127.0.0.1")
+		for range 4 {
+			w.drain(t, s)
+			w.Skew.Advance(10 * time.Second)
+		}
+		for _, id := range of {
+			if is := w.get(t, id); g.calls() < 5 || g.calls() > 7 || is.Status != task.Pending || is.Retries != 0 {
+				t.Errorf("%d calls, %+v", g.calls(), is)
+			}
+		}
+		w.Skew.Advance(time.Minute)
+		g.answers(func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"session":{"sessionKey":"s-2"}}`) })
+		if r := w.cycle(t); r.Assigned != 1 {
+			t.Errorf("half open: %+v", r)
+		}
+		w.drain(t, s)
+		if r := w.cycle(t); r.Assigned != 2 {
+			t.Errorf("closed: %+v", r)
+		}
+		w.sound(t)
+	})
+}
+
+// TestAnOpenCircuitKeepsTasksWaiting, and why says so.
+func TestAnOpenCircuitKeepsTasksWaiting(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnHTTP})
+		w.exec(t, w.q.Open, "http ")
+		id := w.create(t, draft("waits"))[0]
+		if r := w.cycle(t); r.Assigned != 0 {
+			t.Errorf("%+v", r)
+		}
+		_, reasons, err := w.c.Why(t.Context(), w.Workspace, id)
+		if err != nil || len(reasons) != 2 || !strings.Contains(reasons[1].Message, "failed 5 times in a row") || reasons[1].Until == nil {
+			t.Errorf("%+v, %v", reasons, err)
+		}
+		w.Skew.Advance(2 * time.Minute)
+		w.create(t, draft("second"))
+		w.register(t, agent.Agent{Name: "b", Spawner: agent.SpawnHTTP})
+		if r := w.cycle(t); r.Assigned != 1 {
+			t.Errorf("half open: %+v", r)
+		}
+	})
+}
+
+// TestALateAnswerChangesNothing has the task taken away while the gateway thinks.
+func TestALateAnswerChangesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		g := newGateway(t)
+		w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnHTTP})
+		id := w.create(t, draft("taken away"))[0]
+		w.cycle(t)
+		g.answers(func(out http.ResponseWriter) {
+			err := w.DB.Tx(context.Background(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.tasks.Cancel(ctx, tx, id, "user:ada", "meanwhile")
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			_, _ = io.WriteString(out, `{"session":{"sessionKey":"late"}}`)
+		})
+		w.drain(t, w.sender(t, g, "127.0.0.1"))
+		if is := w.get(t, id); is.Status != task.Aborted || !is.Cancelled || is.Session != "" {
+			t.Errorf("%+v", is)
+		}
+		w.sound(t)
+	})
+}
+
+// TestAPrivateGatewayIsRefused unless it is allowed. No retry helps.
+func TestAPrivateGatewayIsRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		g := newGateway(t)
+		w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnHTTP})
+		id := w.create(t, draft("inside"))[0]
+		w.cycle(t)
+		w.drain(t, w.sender(t, g))
+		if is := w.get(t, id); g.calls() != 0 || is.Status != task.Aborted || !strings.HasPrefix(is.LastError, "spawn_failed: ") {
+			t.Errorf("%d calls, %+v", g.calls(), is)
+		}
+		w.sound(t)
+	})
+}

@@ -1,0 +1,140 @@
+package coordinate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+)
+
+// maxObstacles bounds the agents that an explanation names.
+const maxObstacles = 10
+
+// errRead ends a transaction that only looks.
+var errRead = errors.New("nothing to write")
+
+// Why is [task.Store.Why], which also says why no agent has a task that could begin, by the rules that
+// the cycle follows. It returns [db.ErrNoRows] if there is no such task.
+func (c *Coordinator) Why(ctx context.Context, ws db.Workspace, id string) (string, []task.Reason, error) {
+	summary, reasons, err := c.Tasks.Why(ctx, ws, id)
+	if err != nil || len(reasons) == 0 || reasons[0].Code != task.WaitsForAgent {
+		return summary, reasons, err
+	}
+	t, err := c.Tasks.Get(ctx, ws, id)
+	if err != nil {
+		return "", nil, err
+	}
+	var found []task.Reason
+	err = c.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		found, err = c.explain(ctx, tx, t)
+		if err != nil {
+			return err
+		}
+		return errRead
+	})
+	if err != nil && !errors.Is(err, errRead) {
+		return "", nil, fmt.Errorf("explain a task: %w", err)
+	}
+	return found[0].Message, found, nil
+}
+
+// explain says why no agent has a task that could begin, the main reason first.
+func (c *Coordinator) explain(ctx context.Context, tx Tx, t task.Task) (out []task.Reason, err error) {
+	add := func(r task.Reason, format string, args ...any) {
+		r.Message = fmt.Sprintf(format, args...)
+		out = append(out, r)
+	}
+	v, err := c.look(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	if v.halted {
+		add(task.Reason{Code: task.IsPaused}, "it could begin, and the workspace is stopped by a kill switch")
+		return out, nil
+	}
+	needs := requirements(t)
+	var able []*worker
+	var obstacles []Obstacle
+	full := 0
+	for i := range v.all {
+		w := &v.all[i]
+		if !w.can(needs) {
+			continue
+		}
+		o := w.obstacle(v.circuits, false)
+		if o == nil {
+			able = append(able, w)
+			continue
+		}
+		obstacles = append(obstacles, *o)
+		if o.Code == task.WaitsForCapacity {
+			full++
+		}
+	}
+	switch {
+	case len(able) > 0:
+		return c.afford(ctx, tx, t, able)
+	case len(obstacles) == 0 && len(needs) > 0:
+		add(task.Reason{Code: task.WaitsForAgent}, "no agent has the capability %s", strings.Join(needs, " and "))
+	case len(obstacles) == 0:
+		add(task.Reason{Code: task.WaitsForAgent}, "it could begin, and there is no agent: register one with PUT /api/v1/agents/{id}")
+	case full == len(obstacles):
+		add(task.Reason{Code: task.WaitsForCapacity}, "all %d agents that can do it work on as many tasks as they take", full)
+	default:
+		add(task.Reason{Code: task.WaitsForAgent}, "none of the %d agents that can do it gets tasks now", len(obstacles))
+	}
+	for _, o := range obstacles[:min(len(obstacles), maxObstacles)] {
+		add(task.Reason{Code: o.Code, Until: o.Until}, "%s", o.Why)
+	}
+	return out, nil
+}
+
+// look reads what the assignment of tasks is decided on, without locks.
+func (c *Coordinator) look(ctx context.Context, tx Tx) (v view, err error) {
+	c.reads(tx.Later(), &v)
+	if err = tx.Each(ctx, workers(&v.all), c.q.Agents, nil); err != nil {
+		return v, fmt.Errorf("read agents: %w", err)
+	}
+	return v, nil
+}
+
+// afford says whether budgets hold up a task that agents could do.
+func (c *Coordinator) afford(ctx context.Context, tx Tx, t task.Task, able []*worker) ([]task.Reason, error) {
+	due := candidate{Task: t}
+	money, err := c.lock(ctx, tx, able, []candidate{due})
+	if err != nil {
+		return nil, err
+	}
+	if !money.speed.Admits(t.Priority) {
+		return []task.Reason{{Code: task.WaitsForBudget, Message: fmt.Sprintf("the workspace spends too fast (%s), and only tasks of a higher priority begin", money.speed)}}, nil
+	}
+	var refused *budget.RefusedError
+	for _, w := range able {
+		if err := money.fits(assignment{due, w}); err == nil || !errors.As(err, &refused) {
+			return []task.Reason{{Code: task.WaitsForAgent, Message: "it could begin, and the next cycle gives it to an agent"}}, nil
+		}
+	}
+	until := refused.FreesAt
+	return []task.Reason{{
+		Code: task.WaitsForBudget, Until: &until,
+		Message: refused.Error() + ": wait until then, reallocate budget to it, or pause other work",
+	}}, nil
+}
+
+// requirements returns the capabilities that a task needs, as the queues have them.
+func requirements(t task.Task) []string {
+	var metadata struct {
+		Needs rawText `json:"requiredCapabilities"`
+	}
+	if decode(t.Metadata, &metadata) != nil || metadata.Needs == "" {
+		return nil
+	}
+	needs := capabilities(string(metadata.Needs))
+	slices.Sort(needs)
+	return slices.Compact(needs)
+}
