@@ -140,6 +140,9 @@ func (s *Sender) take(ctx context.Context, p *places, r *Request, most int) (cla
 		return nil, nil, nil
 	}
 	claimed, over, err = s.Store.claim(ctx, *r)
+	if unsure, ok := errors.AsType[*claimError](err); ok {
+		s.owe(r.Workspace, unsure.token)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.taken += len(claimed)

@@ -60,6 +60,7 @@ type Sender struct {
 
 	mu     sync.Mutex
 	places map[db.Workspace]*places // workspaces with runs
+	owed   []owed
 }
 
 // plus returns the sum of two reports.
@@ -152,6 +153,7 @@ func (s *Sender) send(ctx context.Context, r *Report, c Claimed, lease time.Dura
 		s.Log.WarnContext(ctx, "the claim was over before its handler", "topic", c.Topic, "row", c.ID, "attempt", c.Attempt)
 		return nil
 	case lost != nil:
+		s.owe(c.Workspace, c.token)
 		return lost
 	}
 	s.count(ctx, r, c, e)

@@ -27,6 +27,7 @@ type queries struct {
 	Due, Claim, End, Resend      db.Query
 	DueNow, DueAnew              db.Query
 	Claimants, GiveBack          db.Query
+	GiveBackClaim                db.Query
 	Get, List                    db.Query
 }
 
@@ -223,7 +224,7 @@ func (s *Store) claim(ctx context.Context, r Request) (claimed []Claimed, ended 
 		case errors.Is(err, db.ErrUnique):
 			continue // another row of an order key was resent at the same moment
 		case err != nil:
-			return claimed, ended, fmt.Errorf("claim outbox rows: %w", err)
+			return claimed, ended, &claimError{token.String(), fmt.Errorf("claim outbox rows: %w", err)}
 		}
 		slices.SortFunc(rows, func(a, b Entry) int { return strings.Compare(a.ID, b.ID) })
 		for _, e := range rows {
@@ -239,6 +240,14 @@ func (s *Store) claim(ctx context.Context, r Request) (claimed []Claimed, ended 
 	}
 	return claimed, ended, nil
 }
+
+// claimError is the error of a claim that may have been made: its answer may be lost.
+type claimError struct {
+	token string
+	error
+}
+
+func (e *claimError) Unwrap() error { return e.error }
 
 // SentIn adds to a batch the mark that a row was handled, so that the mark joins the transaction of
 // the handler's writes. If the claim has ended, the transaction fails; [Store.Lost] recognizes that

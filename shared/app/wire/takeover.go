@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -116,7 +117,7 @@ func (s *Surfaces) TakeUp(ctx context.Context, dead func(holder string) bool, ba
 }
 
 // settle releases the lanes that this process failed to release before. In the same transaction it
-// queues the turns that were cut off, so that none is forgotten.
+// queues the turns that were cut off, so that none is forgotten. It also gives back outbox rows.
 func (s *Surfaces) settle(ctx context.Context) error {
 	released, err := s.Lanes.Settle(ctx, func(b *db.Batch, h *lane.Hold) {
 		if id, ok := lane.ExecutionOf(h.Lane); ok {
@@ -126,5 +127,5 @@ func (s *Surfaces) settle(ctx context.Context) error {
 	for _, h := range released {
 		s.Log.InfoContext(ctx, "lane given back late", "lane", h.Lane)
 	}
-	return err
+	return errors.Join(err, s.Sender.Settle(ctx))
 }
