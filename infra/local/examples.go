@@ -11,6 +11,8 @@ var examples = map[string][]string{
 	"milestones": {`create '{"projectId": "ID", "name": "It opens", "dueAt": "2030-05-01T09:00:00Z"}'`, `list projectId=ID`},
 	"tasks": {`create '{"title": "Compare three suppliers", "priority": 8, "tags": ["shop"]}'`, `list status=PENDING 'priority>=8'`, `create 'Compare three suppliers'`, `logs -f ID`,
 		`why ID`, `dependencies ID '{"dependsOn": []}'`, `cancel ID 'not needed any more'`},
+	"agents": {`register new '{"name": "builder", "capabilities": ["go"], "maxConcurrentTasks": 2}'`, `list status=WORKING`, `tasks ID`,
+		`terminate ID '{"reason": "not needed any more", "graceful": false}'`},
 	"skills": {`run save_memory '{"input": {"category": "fact", "content": "it rains"}}'`,
 		`disable shop_status '{"reason": "it is closed"}'`},
 	"automations": {`create '{"name": "daily", "skill": "query_activity", "input": {"hours": 24}, ` +

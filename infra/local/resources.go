@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
@@ -47,6 +49,9 @@ func resources() []resource {
 		{"tasks", "durable work for agents",
 			heads("STATUS=status", "PRIORITY=priority", "DONE %=progressPercent", "TITLE=title", "ID=id:id"),
 			words("list show create edit"), words("why logs cancel retry archive dependencies progress complete fail")},
+		{"agents", "who works on tasks",
+			heads("NAME=name", "STATUS=status", "HEALTH=health", "TASKS=openTasks", "SEEN=lastSeenAt:time", "ID=id:id"),
+			words("list show register"), words("health tasks token terminate heartbeat claim")},
 		{"skills", "what agents can do", heads("NAME=name:name", "KIND=kind", "FOR=scope", "IN USE=enabled:yes", "WHY NOT=disabledReason"),
 			words("list show create edit delete"), words("enable disable run health")},
 		{"automations", "skills that run by themselves",
@@ -111,7 +116,7 @@ func resources() []resource {
 // reads are the actions that only ask, unless they are given JSON where written says
 // by what method that is sent.
 var (
-	reads   = []string{"health", "outbox", "projection", "why", "events", "logs", "messages", "steps", "versions"}
+	reads   = []string{"health", "outbox", "projection", "why", "events", "logs", "messages", "steps", "tasks", "versions"}
 	written = map[string]string{
 		"messages": http.MethodPost, "steps": http.MethodPut, "dependencies": http.MethodPut, "progress": http.MethodPatch,
 	}
@@ -123,7 +128,7 @@ var texts = map[string]map[string]string{"tasks": {"create": "title", "cancel": 
 // taken is what the words of a resource take.
 var taken = map[string]string{
 	"list": "[NAME=VALUE …]", "follow": "[NAME=VALUE …]", "show": "ID", "create": "JSON", "edit": "ID JSON", "delete": "ID",
-	"reallocate": "JSON", "resend": "ID MESSAGE", "set": "NAME <FILE", "put": "NAME JSON", "rotate": "[--keep-key]",
+	"register": "ID|new JSON", "reallocate": "JSON", "resend": "ID MESSAGE", "set": "NAME <FILE", "put": "NAME JSON", "rotate": "[--keep-key]",
 }
 
 // usage is what a resource's verb takes.
@@ -220,6 +225,13 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 	case what == "put" && n == 2:
 		body, err = c.document(given[1])
 		return http.MethodPut, at(given[0]), body, err
+	case what == "register" && n == 2:
+		id := given[0]
+		if id == "new" {
+			id = uuid.NewString()
+		}
+		body, err = c.document(given[1])
+		return http.MethodPut, at(id), body, err
 	case what == "set" && n == 1:
 		body, err = c.secret(given[0])
 		return http.MethodPost, at(), body, err

@@ -119,6 +119,14 @@ func (w *wireCheck) work() {
 	task := w.does("POST", "/api/v1/agent-tasks", `{"title": "Sort the mail", "inputContext": {"shop": "ice"}}`, "id")
 	run("get_task", `{"taskId": "`+task+`"}`)
 	w.does("POST", "/api/v1/agent-tasks/"+task+"/cancel", `{"reason": "r"}`, "id")
+	const agent = "0198a2b4-0000-7000-8000-00000000000a"
+	w.does("PUT", "/api/v1/agents/"+agent, `{"name": "scout", "model": "m"}`, "id")
+	token := w.does("POST", "/api/v1/agents/"+agent+"/token", `{}`, "token")
+	beat := `{"currentTaskId": "` + task + `", "progressPercent": 5, "memoryMb": 3, "cpuPercent": 7}`
+	if status, text := call(w.t, "POST", w.url+"/api/v1/agents/"+agent+"/heartbeat", token, beat); status != 200 || !strings.Contains(text, `"cancel"`) {
+		w.t.Errorf("a heartbeat with the agent's token: %d %s", status, text)
+	}
+	w.does("POST", "/api/v1/agents/"+agent+"/terminate", `{"reason": "r"}`, "id")
 	run("create_automation", `{"name": "weekly", "skill": "search_memory", "cron": "0 9 * * 1", "timeZone": "Europe/Berlin"}`)
 	w.does("POST", "/api/v1/webhook-sources", `{"name": "wire", "kind": "token", "secret": "known-to-the-sender"}`, "id")
 	if status, text := call(w.t, "POST", w.url+"/webhooks/default/wire", "known-to-the-sender", `{"a": 1}`); status != 202 {

@@ -18,3 +18,76 @@ UPDATE agents SET name = $3, model = $4, capabilities = $5, coordinator_enabled 
        heartbeat_interval_seconds = $8, stale_threshold_seconds = $9, spawner = $10, spawner_target = $11,
        version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND terminated_at IS NULL;
+
+-- name: Beat
+-- $3 says that the agent calls itself degraded. The row was locked by a statement before.
+UPDATE agents SET
+       status = CASE WHEN status = 'DRAINING' AND NOT EXISTS (
+                            SELECT 1 FROM agent_task_attempts t WHERE t.workspace_id = $1 AND t.agent_id = $2 AND t.ended_at IS NULL) THEN 'TERMINATED'
+                     WHEN status = 'DRAINING' THEN status
+                     WHEN $3 THEN 'DEGRADED'
+                     WHEN EXISTS (
+                            SELECT 1 FROM agent_task_attempts t WHERE t.workspace_id = $1 AND t.agent_id = $2 AND t.ended_at IS NULL) THEN 'WORKING'
+                     ELSE 'IDLE' END,
+       terminated_at = CASE WHEN status = 'DRAINING' AND NOT EXISTS (
+                            SELECT 1 FROM agent_task_attempts t WHERE t.workspace_id = $1 AND t.agent_id = $2 AND t.ended_at IS NULL) THEN lk_now() END,
+       idle_since = CASE WHEN NOT EXISTS (
+                            SELECT 1 FROM agent_task_attempts t WHERE t.workspace_id = $1 AND t.agent_id = $2 AND t.ended_at IS NULL)
+                         THEN coalesce(idle_since, lk_now()) END,
+       health = CASE WHEN $3 THEN 'degraded' ELSE 'healthy' END,
+       current_task_id = $4, progress_percent = $5, current_step = $6, memory_mb = $7, cpu_percent = $8,
+       last_seen_at = lk_now(), next_expected_at = lk_plus(lk_now(), heartbeat_interval_seconds * CAST(1000 AS bigint))
+ WHERE workspace_id = $1 AND id = $2 AND terminated_at IS NULL;
+
+-- name: ForgetHeartbeats
+-- The history lasts an hour.
+DELETE FROM agent_heartbeats WHERE workspace_id = $1 AND agent_id = $2 AND created_at < lk_plus((SELECT lk_now()), -3600000);
+
+-- name: StatusOf
+SELECT status, termination_reason FROM agents WHERE workspace_id = $1 AND id = $2;
+
+-- name: Attempts
+-- The open attempts of an agent, and those of the task $3 that are over, or its attempt $4 alone.
+SELECT t.id, a.number, a.outcome, t.status, t.cancelled, t.status_reason, t.attempt,
+       coalesce(t.status = 'RUNNING' AND lk_plus(coalesce(t.estimated_completion_at,
+                 lk_plus(a.started_at, t.estimated_duration_minutes * CAST(60000 AS bigint))), 1800000) <= lk_now(), false)
+  FROM agent_task_attempts a
+  JOIN agent_tasks t ON t.workspace_id = a.workspace_id AND t.id = a.task_id
+ WHERE a.workspace_id = $1 AND a.agent_id = $2 AND a.ended_at IS NULL
+UNION ALL
+SELECT t.id, a.number, a.outcome, t.status, t.cancelled, t.status_reason, t.attempt, false
+  FROM agent_task_attempts a
+  JOIN agent_tasks t ON t.workspace_id = a.workspace_id AND t.id = a.task_id
+ WHERE a.workspace_id = $1 AND a.agent_id = $2 AND a.ended_at IS NOT NULL
+   AND a.task_id = $3 AND (CAST($4 AS integer) IS NULL OR a.number = $4);
+
+-- name: Heartbeats
+SELECT status, task_id, progress_percent, current_step, memory_mb, cpu_percent, created_at
+  FROM agent_heartbeats
+ WHERE workspace_id = $1 AND agent_id = $2 AND created_at >= lk_plus((SELECT lk_now()), -3600000)
+ ORDER BY id DESC
+ LIMIT $3;
+
+-- name: Generation
+SELECT token_generation FROM agents WHERE workspace_id = $1 AND id = $2 AND terminated_at IS NULL;
+
+-- name: Rotate
+UPDATE agents SET token_generation = token_generation + 1, version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND terminated_at IS NULL;
+
+-- name: Drain
+UPDATE agents SET status = 'DRAINING', termination_reason = $3, version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND terminated_at IS NULL;
+
+-- name: Terminate
+UPDATE agents SET status = 'TERMINATED', terminated_at = lk_now(), termination_reason = coalesce($3, termination_reason),
+       idle_since = NULL, version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND terminated_at IS NULL;
+
+-- name: EndDrained
+UPDATE agents SET status = 'TERMINATED', terminated_at = lk_now(), idle_since = NULL, version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND (CAST($2 AS uuid) IS NULL OR id = $2) AND status = 'DRAINING' AND terminated_at IS NULL
+   AND NOT EXISTS (SELECT 1 FROM agent_task_attempts t WHERE t.workspace_id = $1 AND t.agent_id = agents.id AND t.ended_at IS NULL);
+
+-- name: OpenAttempts
+SELECT task_id, number FROM agent_task_attempts WHERE workspace_id = $1 AND agent_id = $2 AND ended_at IS NULL ORDER BY task_id;

@@ -3,6 +3,13 @@
 -- name: Lock
 SELECT 1 FROM agents WHERE workspace_id = $1 AND id = $2;
 
+-- name: AddHeartbeat
+-- The agent's row has what the heartbeat said.
+INSERT INTO agent_heartbeats (workspace_id, agent_id, id, status, task_id, progress_percent, current_step, memory_mb, cpu_percent, created_at)
+SELECT a.workspace_id, a.id, $3, a.status, a.current_task_id, a.progress_percent, a.current_step, a.memory_mb, a.cpu_percent, a.last_seen_at
+  FROM agents a
+ WHERE a.workspace_id = $1 AND a.id = $2 AND a.terminated_at IS NULL;
+
 -- name: List
 SELECT a.id, a.name, a.model, a.status, a.capabilities, a.coordinator_enabled, a.max_concurrent_tasks, a.heartbeat_interval_seconds,
        a.stale_threshold_seconds, a.spawner, a.spawner_target, a.token_generation,

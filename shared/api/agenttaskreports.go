@@ -15,7 +15,7 @@ type TaskReport struct {
 	Attempt int `json:"attempt,omitempty" minimum:"1" doc:"The attempt that it is about; left out: the present one"`
 }
 
-// advanceTask is called by scripts that act for an agent.
+// advanceTask is called by agents, and by scripts that act for one.
 func (s *server) advanceTask(ctx context.Context, in *struct {
 	IDPath
 	Body struct {
@@ -26,9 +26,8 @@ func (s *server) advanceTask(ctx context.Context, in *struct {
 	}
 }) (*versioned[taskItem], error) {
 	b := in.Body
-	return s.changeTask(ctx, "task.progress", in.id(), func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
-		r := task.Report{Task: in.id(), Attempt: b.Attempt, Actor: by}
-		is, changed, err := s.Tasks.Advance(ctx, tx, r, task.Progress{Percent: b.ProgressPercent, Step: b.CurrentStep, Checkpoint: b.CheckpointData})
+	return s.changeTask(ctx, "task.progress", in.id(), func(ctx context.Context, tx *db.Tx, _ string) (task.Task, error) {
+		is, changed, err := s.Tasks.Advance(ctx, tx, reportOf(ctx, in.id(), b.Attempt), task.Progress{Percent: b.ProgressPercent, Step: b.CurrentStep, Checkpoint: b.CheckpointData})
 		if err == nil && !changed {
 			err = errNoChange
 		}
@@ -36,7 +35,7 @@ func (s *server) advanceTask(ctx context.Context, in *struct {
 	}, "attempt", b.Attempt)
 }
 
-// completeTask is called by scripts that act for an agent.
+// completeTask is called by agents, and by scripts that act for one.
 func (s *server) completeTask(ctx context.Context, in *struct {
 	IDPath
 	Body struct {
@@ -46,12 +45,13 @@ func (s *server) completeTask(ctx context.Context, in *struct {
 	}
 }) (*versioned[taskItem], error) {
 	b := in.Body
-	return s.changeTask(ctx, "task.complete", in.id(), func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
-		return s.Tasks.Complete(ctx, tx, task.Report{Task: in.id(), Attempt: b.Attempt, Actor: by}, b.OutputResult, b.Summary)
+	t, err := s.changeTask(ctx, "task.complete", in.id(), func(ctx context.Context, tx *db.Tx, _ string) (task.Task, error) {
+		return s.Tasks.Complete(ctx, tx, reportOf(ctx, in.id(), b.Attempt), b.OutputResult, b.Summary)
 	}, "attempt", b.Attempt)
+	return s.ended(ctx, t, err)
 }
 
-// failTask is called by scripts that act for an agent.
+// failTask is called by agents, and by scripts that act for one.
 func (s *server) failTask(ctx context.Context, in *struct {
 	IDPath
 	Body struct {
@@ -62,10 +62,11 @@ func (s *server) failTask(ctx context.Context, in *struct {
 	}
 }) (*versioned[taskItem], error) {
 	b := in.Body
-	return s.changeTask(ctx, "task.fail", in.id(), func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
+	t, err := s.changeTask(ctx, "task.fail", in.id(), func(ctx context.Context, tx *db.Tx, _ string) (task.Task, error) {
 		f := task.Failure{Error: b.Error, StackTrace: b.StackTrace, Final: b.Retryable != nil && !*b.Retryable}
-		return s.Tasks.Fail(ctx, tx, task.Report{Task: in.id(), Attempt: b.Attempt, Actor: by}, f)
+		return s.Tasks.Fail(ctx, tx, reportOf(ctx, in.id(), b.Attempt), f)
 	}, "attempt", b.Attempt)
+	return s.ended(ctx, t, err)
 }
 
 // taskLogItem is one row of a task's log.

@@ -201,9 +201,16 @@ func taskPlace(s string) (task.Place, error) {
 	return task.Place{Priority: n, At: c.at, ID: key.String()}, nil
 }
 
-// getTask is called by the Engine Room, scripts and lanekeeper tasks.
+// getTask is called by the Engine Room, scripts, lanekeeper tasks, and by agents for their own tasks.
 func (s *server) getTask(ctx context.Context, in *IDPath) (*versioned[taskItem], error) {
-	t, err := s.Tasks.Get(ctx, workspace(ctx), in.id())
+	by, _ := auth.From(ctx)
+	read := s.Tasks.Get
+	if by.Kind == auth.Agent {
+		read = func(ctx context.Context, ws db.Workspace, id string) (task.Task, error) {
+			return s.Tasks.GetOf(ctx, ws, id, by.ID)
+		}
+	}
+	t, err := read(ctx, by.Workspace, in.id())
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/task"
 	"github.com/lanekeeper/lanekeeper/shared/turn/telling"
 )
 
@@ -40,6 +41,8 @@ type Deps struct {
 	// sessions of persons who signed in with a cookie.
 	People   *auth.Store
 	Sessions *auth.Sessions
+	// AgentTokens creates the tokens of agents.
+	AgentTokens *auth.AgentTokens
 	// Hosts lists further names, in lower case, that the Host header of a request may have if the
 	// request arrives on loopback. They belong to a reverse proxy on the same machine.
 	Hosts []string
@@ -62,6 +65,9 @@ type Deps struct {
 
 	// Beat runs one heartbeat.
 	Beat func(context.Context, heartbeat.Tick) (heartbeat.Report, error)
+	// Claim gives an agent that asks for work its next task, which runs from then on; false: there is
+	// none. Nil: no coordinator is wired.
+	Claim func(ctx context.Context, ws db.Workspace, agent string) (task.Task, bool, error)
 	// Background runs fn after the response to a request, under a context of its own. It keeps the
 	// process running until fn has returned.
 	Background func(fn func(context.Context))
@@ -75,7 +81,7 @@ type Deps struct {
 }
 
 // optionalDeps are the fields of [Deps] and of its parts that may be nil.
-var optionalDeps = []string{"Valkey", "Resources", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender", "Meters"}
+var optionalDeps = []string{"Valkey", "Resources", "Claim", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender", "Meters"}
 
 // missing returns an error that names the required fields that are nil.
 func (d Deps) missing() error {

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,11 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/sse"
 )
 
@@ -128,7 +129,8 @@ func TestWhatAgentsMayCall(t *testing.T) {
 	}
 	slices.Sort(may)
 	want := []string{
-		"acquire-lane", "begin-execution", "cancel-execution", "complete-execution", "explain-lane", "fail-execution", "get-execution",
+		"acquire-lane", "advance-agent-task", "beat-agent", "begin-execution", "cancel-execution", "claim-agent-task", "complete-agent-task",
+		"complete-execution", "explain-lane", "fail-agent-task", "fail-execution", "get-agent-task", "get-execution", "list-tasks-of-agent",
 		"lock-thread", "park-thread", "release-lane", "renew-lane", "send-message", "unlock-thread",
 	}
 	if !slices.Equal(may, want) {
@@ -162,29 +164,14 @@ type gate struct {
 	past   *auth.Sessions // its sessions began yesterday
 }
 
-// agentBook stores the keys of agents as secrets, one per workspace. It has one valid token per
-// agent. It is a test double for the register of agents.
-type agentBook struct{ secrets *secret.Store }
-
-func (b agentBook) AgentKey(ctx context.Context, ws db.Workspace) ([]byte, error) {
-	return b.secrets.Key(ctx, ws, "agent")
-}
-
 // keyOf returns the key of one workspace for every workspace.
 type keyOf struct {
-	agentBook
+	auth.Keys
 	ws db.Workspace
 }
 
 func (k keyOf) AgentKey(ctx context.Context, _ db.Workspace) ([]byte, error) {
-	return k.agentBook.AgentKey(ctx, k.ws)
-}
-
-func (agentBook) Generation(_ context.Context, _ db.Workspace, agent string) (int, error) {
-	if agent == terminated {
-		return 0, auth.ErrInvalid
-	}
-	return 2, nil
+	return k.Keys.AgentKey(ctx, k.ws)
 }
 
 const (
@@ -196,7 +183,7 @@ func newGate(t testing.TB, e dbtest.Env) *gate {
 	t.Helper()
 	g := &gate{}
 	g.world = newWorld(t, e, func(d *api.Deps) {
-		g.agents = auth.AgentTokens{Keys: agentBook{d.Secrets}, Agents: agentBook{}, Clock: time.Now}
+		g.agents = *d.AgentTokens
 		people, err := d.People.UserTokens(auth.TokenConfig{Secret: jwtSecret, Issuer: "us", Audience: "lanekeeper"}, time.Now)
 		if err != nil {
 			t.Fatal(err)
@@ -208,7 +195,37 @@ func newGate(t testing.TB, e dbtest.Env) *gate {
 		d.Auth = auth.New(tokens(e.Workspace), people, d.People.VerifyKey, g.agents.Verify).WithSessions(d.Sessions)
 		d.Streams = &sse.Streams{Every: time.Millisecond, For: time.Millisecond}
 	})
+	g.registered(t, g.Workspace, working)
+	g.registered(t, g.Workspace, terminated)
+	g.change(t, func(ctx context.Context, tx *db.Tx) error {
+		_, _, err := g.Agents.Terminate(ctx, tx, terminated, "", false)
+		return err
+	})
 	return g
+}
+
+// registered registers an agent, whose second token is the valid one.
+func (g *gate) registered(t testing.TB, ws db.Workspace, id string) {
+	t.Helper()
+	err := g.Env.DB.Tx(t.Context(), ws, func(ctx context.Context, tx *db.Tx) error {
+		_, _, err1 := g.Agents.Register(ctx, tx, agent.Agent{ID: id, Name: "scout", MaxConcurrentTasks: 2, CreatedBy: "user:ada"})
+		_, err2 := g.Agents.Rotate(ctx, tx, id)
+		return errors.Join(err1, err2)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// minted returns the token of a generation of an agent.
+func minted(t testing.TB, by auth.AgentTokens, ws db.Workspace, id string, generation int) string {
+	t.Helper()
+	mint, err1 := by.Minter(t.Context(), ws)
+	token, err2 := mint(id, generation)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	return token.Reveal()
 }
 
 // join makes a new person a member of a workspace.
@@ -398,24 +415,18 @@ func (g *gate) programs(t testing.TB) (all []caller) {
 // others returns agents and web sites.
 func (g *gate) others(t testing.TB) []caller {
 	t.Helper()
-	mint := func(by auth.AgentTokens, ws db.Workspace, agent string, generation int) string {
-		v, err := by.Mint(t.Context(), ws, agent, generation)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v.Reveal()
-	}
-	token := func(agent string, generation int) string { return mint(g.agents, g.Workspace, agent, generation) }
+	token := func(agent string, generation int) string { return minted(t, g.agents, g.Workspace, agent, generation) }
 	elsewhere := dbtest.NewWorkspace(t, g.Env.DB)
-	thief := auth.AgentTokens{Keys: keyOf{agentBook{g.Secrets}, elsewhere}, Clock: time.Now}
+	g.registered(t, elsewhere, working)
+	thief := auth.AgentTokens{Keys: keyOf{g.agents.Keys, elsewhere}, Clock: time.Now}
 	_, site := g.key(t, auth.Principal{Kind: auth.Local, ID: "admin", Role: auth.Owner},
 		auth.APIKey{Kind: auth.SiteKind, Origins: []string{"https://shop.example"}})
 	return []caller{
 		{name: "an agent", with: bearer(token(working, 2)), kind: auth.Agent},
 		{name: "an agent by a token that was replaced", with: bearer(token(working, 1)), refused: http.StatusUnauthorized},
-		{name: "an agent of another workspace", with: bearer(mint(g.agents, elsewhere, working, 2), "X-Workspace-Id", string(g.Workspace)),
+		{name: "an agent of another workspace", with: bearer(minted(t, g.agents, elsewhere, working, 2), "X-Workspace-Id", string(g.Workspace)),
 			refused: http.StatusForbidden},
-		{name: "an agent by another workspace's key", with: bearer(mint(thief, g.Workspace, working, 2)), refused: http.StatusUnauthorized},
+		{name: "an agent by another workspace's key", with: bearer(minted(t, thief, g.Workspace, working, 2)), refused: http.StatusUnauthorized},
 		{name: "a terminated agent", with: bearer(token(terminated, 2)), refused: http.StatusUnauthorized},
 		{name: "a site", with: bearer(site, "Origin", "https://shop.example"), kind: auth.Site},
 		{name: "a site's key on another site", with: bearer(site, "Origin", "https://evil.example"), refused: http.StatusForbidden},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -212,7 +213,7 @@ func problemOf(err error) *problem.Problem {
 	if used, ok := errors.AsType[*project.InUseError](err); ok {
 		return problem.New(http.StatusConflict, "in_use", used.Error())
 	}
-	if p := taskProblem(err); p != nil {
+	if p := cmp.Or(taskProblem(err), agentProblem(err)); p != nil {
 		return p
 	}
 	if halted, ok := errors.AsType[*reason.HaltedError](err); ok {

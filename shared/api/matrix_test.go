@@ -83,6 +83,16 @@ var right = map[string]struct {
 	"complete-agent-task":         {"/api/v1/agent-tasks/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/complete", `{"summary":"done"}`, 404},
 	"fail-agent-task":             {"/api/v1/agent-tasks/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/fail", `{"error":"it broke"}`, 404},
 
+	"list-agents":         {"/api/v1/agents", "", 200},
+	"register-agent":      {"/api/v1/agents/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4e", `{"name":"scout"}`, 201},
+	"get-agent":           {"/api/v1/agents/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
+	"get-agent-health":    {"/api/v1/agents/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/health", "", 404},
+	"list-tasks-of-agent": {"/api/v1/agents/" + working + "/tasks", "", 404},
+	"rotate-agent-token":  {"/api/v1/agents/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/token", `{}`, 404},
+	"terminate-agent":     {"/api/v1/agents/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/terminate", `{"reason":"test"}`, 404},
+	"beat-agent":          {"/api/v1/agents/" + working + "/heartbeat", `{}`, 404},
+	"claim-agent-task":    {"/api/v1/agents/" + working + "/claim", `{}`, 404},
+
 	"list-personas":          {"/api/v1/personas", "", 200},
 	"get-persona":            {"/api/v1/personas/flowpilot", "", 200},
 	"put-persona":            {"/api/v1/personas/flowpilot", `{"instructions":"Be brief."}`, 200},
@@ -208,7 +218,7 @@ func TestEveryRouteForEveryPrincipal(t *testing.T) {
 				case (route.ID == "acquire-lane" || route.ID == "create-skill" || route.ID == "create-automation" || route.ID == "create-webhook-source" || route.ID == "create-budget") && token == owner,
 					(route.ID == "create-memory" || route.ID == "create-project") && (token == owner || token == admin):
 					want = http.StatusConflict // the admin's request has created it
-				case (route.ID == "put-secret" || route.ID == "open-thread" || route.ID == "set-kill-switch") && token == owner:
+				case (route.ID == "put-secret" || route.ID == "register-agent" || route.ID == "open-thread" || route.ID == "set-kill-switch") && token == owner:
 					want = http.StatusOK // the admin's request has created it
 				}
 				got := w.call(t, route.Method, ask.path, token, ask.body)

@@ -75,6 +75,9 @@ func (s *server) mount(table []route) error {
 		for _, status := range rt.also {
 			usual := *op.Responses["200"]
 			usual.Description = http.StatusText(status)
+			if status == http.StatusNoContent {
+				usual.Content = nil
+			}
 			op.Responses[strconv.Itoa(status)] = &usual
 		}
 	}

@@ -17,13 +17,10 @@ import (
 func TestAnAgentActsForWhatIsItsOwn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		g := newGate(t, e)
-		token, err := g.agents.Mint(t.Context(), g.Workspace, working, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		token := minted(t, g.agents, g.Workspace, working, 2)
 		ask := func(status int, method, path, body string, into any) {
 			t.Helper()
-			got := g.call(t, method, path, token.Reveal(), body)
+			got := g.call(t, method, path, token, body)
 			if got.status != status {
 				t.Fatalf("%s %s %s: %d, want %d: %s", method, path, body, got.status, status, got.body)
 			}

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
@@ -153,8 +154,14 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	var errTasks, errProjects error
 	all.Tasks, errTasks = task.New(d, ids, func() float64 { return 0.5 })
 	all.Projects, all.Milestones, errProjects = project.New(d, ids)
+	var errAgents error
+	all.Agents, errAgents = agent.New(d, ids)
+	all.AgentTokens = &auth.AgentTokens{Keys: &auth.DerivedKeys{Master: sessionKey}, Agents: all.Agents, Clock: time.Now}
+	all.Claim = func(ctx context.Context, ws db.Workspace, agent string) (task.Task, bool, error) {
+		return claim(ctx, all, ws, agent)
+	}
 	all.Workspaces, err3 = workspace.New(d)
-	if err := errors.Join(err0, errTasks, errProjects, err1, err2, err3); err != nil {
+	if err := errors.Join(err0, errTasks, errProjects, errAgents, err1, err2, err3); err != nil {
 		t.Fatal(err)
 	}
 	var err4, err5, err6, err7 error

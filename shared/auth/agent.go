@@ -2,7 +2,11 @@ package auth
 
 import (
 	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -12,17 +16,42 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// Keys returns the keys that sign agents' tokens. Each workspace has one key of 32 random bytes,
-// stored among its secrets.
+// Keys returns the keys that sign agents' tokens. Each workspace has its own.
 type Keys interface {
-	// AgentKey returns [ErrInvalid] if the workspace has no key. It must not create one, because it
-	// is called for any workspace that an unverified token names.
+	// AgentKey must store nothing for the workspace, because it is called for any workspace that an
+	// unverified token names.
 	AgentKey(ctx context.Context, ws db.Workspace) ([]byte, error)
+}
+
+// DerivedKeys are [Keys] that are derived from one master key. It is safe for concurrent use.
+type DerivedKeys struct {
+	// Master returns at least 32 random bytes, the same each time and in each process. It is called
+	// when it is first needed.
+	Master func(context.Context) ([]byte, error)
+
+	master atomic.Pointer[[]byte]
+}
+
+// AgentKey implements [Keys].
+func (k *DerivedKeys) AgentKey(ctx context.Context, ws db.Workspace) ([]byte, error) {
+	master := k.master.Load()
+	if master == nil {
+		read, err := k.Master(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(read) < minKey {
+			return nil, errShortKey
+		}
+		master = &read
+		k.master.Store(master)
+	}
+	return hkdf.Key(sha256.New, *master, []byte(ws), "lanekeeper "+agentType, minKey)
 }
 
 // Agents says which token of an agent is the valid one.
 type Agents interface {
-	// Generation returns how many tokens the agent has had. It returns [ErrInvalid] if there is no
+	// Generation returns how many tokens the agent has had. It returns [db.ErrNoRows] if there is no
 	// such agent, or if it is terminated.
 	Generation(ctx context.Context, ws db.Workspace, agentID string) (int, error)
 }
@@ -49,15 +78,20 @@ type AgentTokens struct {
 	Clock  func() time.Time
 }
 
-// Mint creates the token of a generation of an agent. ws and agentID are ids in the database's
-// spelling.
-func (a AgentTokens) Mint(ctx context.Context, ws db.Workspace, agentID string, generation int) (secret.Value, error) {
+// A Minter creates the token of a generation of an agent, whose id is in the database's spelling.
+type Minter func(agentID string, generation int) (secret.Value, error)
+
+// Minter reads the key of a workspace and returns its minter, which needs nothing more. So a caller
+// knows before it changes an agent that it can create the agent's token.
+func (a AgentTokens) Minter(ctx context.Context, ws db.Workspace) (Minter, error) {
 	key, err := a.Keys.AgentKey(ctx, ws)
 	if err != nil {
-		return secret.Value{}, fmt.Errorf("read the key of the agents' tokens: %w", err)
+		return nil, fmt.Errorf("read the key of the agents' tokens: %w", err)
 	}
-	now := a.Clock()
-	return sign(key, agentType, agentClaims{agentID, ws, generation, now.Unix(), now.Add(AgentTokenLife).Unix()})
+	return func(agentID string, generation int) (secret.Value, error) {
+		now := a.Clock()
+		return sign(key, agentType, agentClaims{agentID, ws, generation, now.Unix(), now.Add(AgentTokenLife).Unix()})
+	}, nil
 }
 
 // Verify is a [Verifier].
@@ -85,6 +119,8 @@ func (a AgentTokens) Verify(ctx context.Context, token string) (Principal, error
 	}
 	present, err := a.Agents.Generation(ctx, ws, agent)
 	switch {
+	case errors.Is(err, db.ErrNoRows):
+		return Principal{}, ErrInvalid
 	case err != nil:
 		return Principal{}, fmt.Errorf("look up an agent: %w", err)
 	case int64(present) != generation:

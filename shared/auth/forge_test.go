@@ -213,7 +213,7 @@ func (g *gate) Generation(_ context.Context, ws db.Workspace, agent string) (int
 	if n, ok := g.gens[string(ws)+agent]; ok {
 		return n, nil
 	}
-	return 0, fmt.Errorf("no such agent: %w", auth.ErrInvalid)
+	return 0, fmt.Errorf("no such agent: %w", db.ErrNoRows)
 }
 
 func newGate(t testing.TB) *gate {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
@@ -52,6 +53,7 @@ type Parts struct {
 	Tasks       *task.Store
 	Projects    *project.Store
 	Milestones  *project.Store
+	Agents      *agent.Store
 	Memories    *memory.Store
 	Personas    *persona.Store
 	Heals       *heal.Store

@@ -19,16 +19,19 @@ type Report struct {
 	Task    string
 	Attempt int // 0: on the present one
 	Actor   string
+	Agent   string // that reports for itself: it must hold the present attempt
 }
 
 // present locks the task of a report by [Store.head] or [Store.whole], and refuses a report on an
 // attempt that is not the present one. An attempt is over as soon as its task is neither ASSIGNED nor
 // RUNNING.
-func (r Report) present(ctx context.Context, tx Tx, read func(context.Context, Tx, string) (Task, error), what string) (Task, error) {
+func (s *Store) present(ctx context.Context, tx Tx, r Report, read func(context.Context, Tx, string) (Task, error), what string) (Task, error) {
 	t, err := read(ctx, tx, r.Task)
 	switch {
 	case err != nil:
 		return Task{}, err
+	case r.Agent != "" && (r.Agent != t.Agent || !t.Status.Active()):
+		return Task{}, s.notHeld(ctx, tx, r, t)
 	case r.Attempt != 0 && (r.Attempt != t.Attempt || !t.Status.Active()):
 		return Task{}, &StaleError{Task: t.ID, Attempt: r.Attempt, Present: t.Attempt, Actor: r.Actor}
 	case !t.Status.Active():
@@ -46,7 +49,7 @@ func (s *Store) Complete(ctx context.Context, tx Tx, r Report, output json.RawMe
 	if err := bad.OrNil(); err != nil {
 		return Task{}, err
 	}
-	t, err := r.present(ctx, tx, s.head, "completion")
+	t, err := s.present(ctx, tx, r, s.head, "completion")
 	if err != nil {
 		return Task{}, err
 	}
@@ -70,7 +73,7 @@ func (s *Store) Fail(ctx context.Context, tx Tx, r Report, f Failure) (Task, err
 	if err := bad.OrNil(); err != nil {
 		return Task{}, err
 	}
-	t, err := r.present(ctx, tx, s.head, "failure")
+	t, err := s.present(ctx, tx, r, s.head, "failure")
 	if err != nil {
 		return Task{}, err
 	}
@@ -116,7 +119,7 @@ func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task,
 	if err := bad.OrNil(); err != nil {
 		return Task{}, false, err
 	}
-	t, err := r.present(ctx, tx, s.whole, "progress")
+	t, err := s.present(ctx, tx, r, s.whole, "progress")
 	if err != nil {
 		return Task{}, false, err
 	}

@@ -156,6 +156,7 @@ type queries struct {
 	Patch, Pause, Resume, Cancel, Retry, Archive db.Query
 	Complete, Abort, Fail, Progress              db.Query
 	EndAttempt, NoteCheckpoint                   db.Query
+	Unassign, LatestOf                           db.Query
 	Named, Some, LockGraph, LockSome             db.Query
 	Edges, AddEdges, DeleteEdges                 db.Query
 	Touch, TouchSome, Conflict                   db.Query

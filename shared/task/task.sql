@@ -117,6 +117,10 @@ UPDATE agent_tasks SET status = 'FAILED', last_error = $5, failed_at = lk_now(),
        version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4;
 
+-- name: Unassign
+UPDATE agent_tasks SET status = 'PENDING', agent_id = NULL, session_key = NULL, version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4;
+
 -- name: Progress
 UPDATE agent_tasks SET progress_percent = coalesce($5, progress_percent), current_step = coalesce($6, current_step),
        checkpoint_data = coalesce($7, checkpoint_data), checkpoint_version = checkpoint_version + CASE WHEN CAST($7 AS text) IS NULL THEN 0 ELSE 1 END,
@@ -126,6 +130,9 @@ UPDATE agent_tasks SET progress_percent = coalesce($5, progress_percent), curren
 -- name: EndAttempt
 UPDATE agent_task_attempts SET ended_at = lk_now(), outcome = $4, error = $5
  WHERE workspace_id = $1 AND task_id = $2 AND number = $3 AND ended_at IS NULL;
+
+-- name: LatestOf
+SELECT coalesce(max(number), 0) FROM agent_task_attempts WHERE workspace_id = $1 AND task_id = $2 AND agent_id = $3;
 
 -- name: NoteCheckpoint
 UPDATE agent_task_attempts SET checkpoint_version = $4 WHERE workspace_id = $1 AND task_id = $2 AND number = $3;

@@ -22,12 +22,13 @@ type Door struct {
 	Auth     *auth.Authenticator
 	People   *auth.Store
 	Sessions *auth.Sessions
+	Agents   *auth.AgentTokens
 	Limits   *ratelimit.Cache
 	Failures *ratelimit.Failures
 }
 
-// New returns a door that accepts the people of the configured issuers, the keys in the database, and
-// what the other verifiers accept. adminToken is the installation's; without one the local admin has
+// New returns a door that accepts the people of the configured issuers, the keys in the database, the
+// tokens of agents, and what the other verifiers accept. adminToken is the installation's; without one the local admin has
 // no sessions. secure says that the pages are served over https.
 func New(s *wire.Surfaces, adminToken string, secure bool, others ...auth.Verifier) (*Door, error) {
 	core := s.Core
@@ -35,7 +36,9 @@ func New(s *wire.Surfaces, adminToken string, secure bool, others ...auth.Verifi
 	if err != nil {
 		return nil, err
 	}
-	verifiers := append(others, people.VerifyKey)
+	key := func(ctx context.Context) ([]byte, error) { return masterKey(ctx, s) }
+	agents := &auth.AgentTokens{Keys: &auth.DerivedKeys{Master: key}, Agents: s.Agents, Clock: core.Clock}
+	verifiers := append(others, people.VerifyKey, agents.Verify)
 	cfg := core.Config
 	tokens := auth.TokenConfig{Issuer: cfg.JWTIssuer, Audience: cfg.JWTAudience, MaxLife: cfg.JWTMaxLife}
 	if cfg.JWTSecret != "" {
@@ -57,7 +60,7 @@ func New(s *wire.Surfaces, adminToken string, secure bool, others ...auth.Verifi
 		verifiers = append(verifiers, verify)
 	}
 	sessions, err := people.NewSessions(auth.SessionConfig{
-		Key: func(ctx context.Context) ([]byte, error) { return sessionKey(ctx, s) }, AdminToken: adminToken, Secure: secure, Clock: core.Clock,
+		Key: key, AdminToken: adminToken, Secure: secure, Clock: core.Clock,
 	})
 	if err != nil {
 		return nil, err
@@ -67,7 +70,7 @@ func New(s *wire.Surfaces, adminToken string, secure bool, others ...auth.Verifi
 		return nil, err
 	}
 	return &Door{
-		Auth: auth.New(verifiers...).WithSessions(sessions), People: people, Sessions: sessions,
+		Auth: auth.New(verifiers...).WithSessions(sessions), People: people, Sessions: sessions, Agents: agents,
 		Limits: ratelimit.NewCache(limiter, core.Clock, core.Log), Failures: ratelimit.NewFailures(ratelimit.BadCredentials, core.Clock),
 	}, nil
 }
@@ -85,11 +88,12 @@ func OfFunction(s *wire.Surfaces) (*Door, error) {
 	return New(s, token, true, admin)
 }
 
-// sessionKey is what sessions are signed with: random, kept sealed in the default workspace.
+// masterKey is what sessions and the tokens of agents are signed with: random, made when it is first
+// needed, and kept sealed in the default workspace.
 // On Lambda without a key of KMS nothing can be sealed: there it is derived from what may
 // sign people in anyway, and where nothing may, there are no sessions. A command beside such
 // functions, which has their database and their secrets in its environment, has their key.
-func sessionKey(ctx context.Context, s *wire.Surfaces) ([]byte, error) {
+func masterKey(ctx context.Context, s *wire.Surfaces) ([]byte, error) {
 	cfg := s.Core.Config
 	derived := cfg.KMSKeyID == "" && (cfg.OnLambda() || cfg.OnPostgres() && cfg.AdminToken+cfg.JWTSecret != "")
 	if !derived {

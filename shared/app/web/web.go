@@ -66,16 +66,17 @@ func NewAPI(s *wire.Surfaces, in *door.Door, p Process) (http.Handler, error) {
 		p.Kick = func(context.Context, db.Workspace) {}
 	}
 	return api.New(api.Deps{
-		Parts:     s.Parts,
-		Hosts:     s.Core.Config.AllowedHosts,
-		Auth:      in.Auth,
-		People:    in.People,
-		Sessions:  in.Sessions,
-		Limits:    in.Limits,
-		Failures:  in.Failures,
-		Streams:   &sse.Streams{Drain: p.Drain},
-		Reachable: s.Reachable,
-		Operate:   s.Operate,
+		Parts:       s.Parts,
+		Hosts:       s.Core.Config.AllowedHosts,
+		Auth:        in.Auth,
+		People:      in.People,
+		Sessions:    in.Sessions,
+		AgentTokens: in.Agents,
+		Limits:      in.Limits,
+		Failures:    in.Failures,
+		Streams:     &sse.Streams{Drain: p.Drain},
+		Reachable:   s.Reachable,
+		Operate:     s.Operate,
 		Kick: func(ws db.Workspace) {
 			p.Background(func(ctx context.Context) { s.Tender.Tend(ctx, ws); p.Kick(ctx, ws) })
 		},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/keeper"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
@@ -133,7 +134,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 
 func (s *Surfaces) stores() error {
 	d, ids := s.Core.DB, s.Core.IDs
-	var errs [18]error
+	var errs [19]error
 	s.Lanes, errs[0] = lane.New(d)
 	s.Runs, errs[1] = execution.New(d)
 	s.Activity, errs[2] = activity.New(d, ids)
@@ -152,6 +153,7 @@ func (s *Surfaces) stores() error {
 	s.Personas, errs[15] = persona.New(d)
 	s.Tasks, errs[16] = task.New(d, ids, rand.Float64)
 	s.Projects, s.Milestones, errs[17] = project.New(d, ids)
+	s.Agents, errs[18] = agent.New(d, ids)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}

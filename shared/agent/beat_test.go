@@ -1,0 +1,283 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+)
+
+func TestAHeartbeatStandsOnTheAgent(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		d := draft("builder")
+		d.IntervalSeconds = 7
+		a := w.registered(t, d)
+		if a.PresentHealth() != "" || a.LastSeenAt != nil {
+			t.Errorf("before the first heartbeat: %q, %v", a.PresentHealth(), a.LastSeenAt)
+		}
+		task := w.running(t, a.ID)
+		percent, memory, cpu := 40, 12.5, 150.0
+		vitals := agent.Vitals{Task: task, Progress: &percent, Step: "reads", MemoryMB: &memory, CPU: &cpu}
+		orders := w.beat(t, agent.Beat{Agent: a.ID, Says: agent.Working, Attempt: 1, Vitals: vitals})
+		if diff := cmp.Diff([]agent.Order{{Order: "continue", Task: task, Attempt: 1}}, orders); diff != "" {
+			t.Errorf("orders (-want +got):\n%s", diff)
+		}
+		is, beats, err := w.s.Heartbeats(t.Context(), w.Workspace, a.ID, 10)
+		if err != nil || is.Status != agent.Working || is.Health != agent.IsHealthy || is.PresentHealth() != agent.IsHealthy || is.Tasks != 1 ||
+			is.IdleSince != nil || is.Version != a.Version || is.LastSeenAt == nil || is.NextExpectedAt.Sub(*is.LastSeenAt).Round(time.Second) != 7*time.Second {
+			t.Fatalf("after a heartbeat: %+v, %v", is, err)
+		}
+		if diff := cmp.Diff(vitals, is.Latest); diff != "" {
+			t.Errorf("its latest heartbeat (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]agent.Heartbeat{{Status: agent.Working, Vitals: vitals, CreatedAt: *is.LastSeenAt}}, beats); diff != "" {
+			t.Errorf("its history (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAHeartbeatEndsDegradedAndError(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.registered(t, draft("builder"))
+		for _, c := range []struct {
+			was, says, want agent.Status
+			health          agent.Health
+			tasks           int
+		}{
+			{agent.Idle, agent.Working, agent.Idle, agent.IsHealthy, 0}, // it has no attempt
+			{agent.Error, "", agent.Idle, agent.IsHealthy, 0},
+			{agent.Degraded, agent.Idle, agent.Idle, agent.IsHealthy, 0},
+			{agent.Idle, agent.Degraded, agent.Degraded, agent.IsDegraded, 0},
+			{agent.Idle, agent.Error, agent.Degraded, agent.IsDegraded, 0},
+			{agent.Error, agent.Idle, agent.Working, agent.IsHealthy, 1},
+			{agent.Degraded, "", agent.Working, agent.IsHealthy, 1},
+			{agent.Working, agent.Degraded, agent.Degraded, agent.IsDegraded, 1},
+			{agent.Draining, agent.Degraded, agent.Draining, agent.IsDegraded, 1},
+		} {
+			if is := w.get(t, a.ID); is.Tasks < c.tasks {
+				w.assigned(t, a.ID)
+			}
+			w.exec(t, w.q.Put, a.ID, c.was, "stale")
+			w.beat(t, agent.Beat{Agent: a.ID, Says: c.says})
+			if is := w.get(t, a.ID); is.Status != c.want || is.Health != c.health || (is.IdleSince == nil) != (c.tasks > 0) {
+				t.Errorf("%s that says %q with %d attempts: %s, %s, idle since %v; want %s, %s", c.was, c.says, c.tasks, is.Status, is.Health, is.IdleSince, c.want, c.health)
+			}
+		}
+	})
+}
+
+// TestOrdersFollowFromTheRows tells an agent what has become of the attempt that it names.
+func TestOrdersFollowFromTheRows(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		other := w.registered(t, draft("other")).ID
+		for _, c := range []struct {
+			name   string
+			change func(task, of string)
+			want   agent.Order
+		}{
+			{"it runs", func(string, string) {}, agent.Order{Order: "continue", Attempt: 1}},
+			{"it is a bit late", func(task, _ string) { w.exec(t, w.q.Late, task, -29*60_000) }, agent.Order{Order: "continue", Attempt: 1}},
+			{"it is late", func(task, _ string) { w.exec(t, w.q.Late, task, -31*60_000) },
+				agent.Order{Order: "warn", Attempt: 1, Reason: "the task is more than 30 minutes past its estimated completion"}},
+			{"it was paused", func(task, _ string) { w.ended(t, task, "PAUSED", "paused", "", false) },
+				agent.Order{Order: "pause", Attempt: 1, Reason: "the task was paused"}},
+			{"it was paused for a reason", func(task, _ string) { w.ended(t, task, "PAUSED", "paused", "Budget exceeded", false) },
+				agent.Order{Order: "pause", Attempt: 1, Reason: "the task was paused: Budget exceeded"}},
+			{"it was paused and resumed", func(task, _ string) { w.ended(t, task, "PENDING", "paused", "", false) },
+				agent.Order{Order: "cancel", Attempt: 1, Reason: "the attempt is over: it ended as paused"}},
+			{"it was cancelled", func(task, _ string) { w.ended(t, task, "ABORTED", "cancelled", "not needed", true) },
+				agent.Order{Order: "cancel", Attempt: 1, Reason: "the task was cancelled: not needed"}},
+			{"it was recovered", func(task, _ string) { w.ended(t, task, "ABORTED", "aborted", "", false) },
+				agent.Order{Order: "cancel", Attempt: 1, Reason: "the attempt is over: it ended as aborted"}},
+			{"another agent has it", func(task, _ string) {
+				w.ended(t, task, "PENDING", "aborted", "", false)
+				w.assign(t, task, other)
+			}, agent.Order{Order: "cancel", Attempt: 1, Reason: "attempt 2 of the task has begun"}},
+		} {
+			a := w.registered(t, draft(c.name))
+			task := w.running(t, a.ID)
+			c.change(task, a.ID)
+			c.want.Task = task
+			for _, attempt := range []int{0, 1} {
+				orders := w.beat(t, agent.Beat{Agent: a.ID, Attempt: attempt, Vitals: agent.Vitals{Task: task}})
+				if diff := cmp.Diff([]agent.Order{c.want}, orders); diff != "" {
+					t.Errorf("%s, attempt %d (-want +got):\n%s", c.name, attempt, diff)
+				}
+			}
+		}
+	})
+}
+
+func TestAnAgentHearsOfAllThatItRuns(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.registered(t, draft("builder"))
+		first, second := w.running(t, a.ID), w.running(t, a.ID)
+		w.assigned(t, a.ID) // not claimed yet
+		w.ended(t, second, "PENDING", "aborted", "", false)
+		w.assign(t, second, a.ID)
+		w.exec(t, w.q.Start, second)
+		orders := w.beat(t, agent.Beat{Agent: a.ID})
+		want := []agent.Order{{Order: "continue", Task: second, Attempt: 2}, {Order: "continue", Task: first, Attempt: 1}}
+		if diff := cmp.Diff(want, orders); diff != "" {
+			t.Errorf("orders (-want +got):\n%s", diff)
+		}
+		orders = w.beat(t, agent.Beat{Agent: a.ID, Attempt: 1, Vitals: agent.Vitals{Task: second}})
+		want = append(want, agent.Order{Order: "cancel", Task: second, Attempt: 1, Reason: "attempt 2 of the task has begun"})
+		if diff := cmp.Diff(want, orders); diff != "" {
+			t.Errorf("orders for an old attempt of a task that it has again (-want +got):\n%s", diff)
+		}
+		strange := ids()
+		orders = w.beat(t, agent.Beat{Agent: a.ID, Attempt: 3, Vitals: agent.Vitals{Task: strange}})
+		want[2] = agent.Order{Order: "cancel", Task: strange, Attempt: 3, Reason: "this agent has no such attempt"}
+		if diff := cmp.Diff(want, orders); diff != "" {
+			t.Errorf("orders for a task that is not there (-want +got):\n%s", diff)
+		}
+		if idle := w.beat(t, agent.Beat{Agent: w.registered(t, draft("idle")).ID}); len(idle) != 0 {
+			t.Errorf("orders without tasks: %v", idle)
+		}
+	})
+}
+
+// TestAHeartbeatIsCheap: one round trip and as many statements, whatever the agent has.
+func TestAHeartbeatIsCheap(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.registered(t, draft("builder"))
+		var task string
+		for range 20 {
+			task = w.running(t, a.ID)
+			w.beat(t, agent.Beat{Agent: a.ID})
+		}
+		before := w.DB.Stats()
+		if orders := w.beat(t, agent.Beat{Agent: a.ID, Vitals: agent.Vitals{Task: task}}); len(orders) != 20 {
+			t.Errorf("%d orders", len(orders))
+		}
+		if spent := w.DB.Stats().Sub(before); spent.RoundTrips != 1 || spent.Statements != 6 {
+			t.Errorf("a heartbeat took %d round trips and %d statements, want 1 and 6", spent.RoundTrips, spent.Statements)
+		}
+	})
+}
+
+func TestTheHistoryLastsAnHour(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.registered(t, draft("builder"))
+		for range 3 {
+			w.beat(t, agent.Beat{Agent: a.ID})
+		}
+		w.exec(t, w.q.AgeHeartbeats, a.ID)
+		if _, beats, err := w.s.Heartbeats(t.Context(), w.Workspace, a.ID, 10); err != nil || len(beats) != 0 {
+			t.Errorf("%d heartbeats of an hour ago are listed, %v", len(beats), err)
+		}
+		w.beat(t, agent.Beat{Agent: a.ID})
+		var n int
+		if err := w.DB.One(t.Context(), w.Workspace, []any{&n}, w.q.CountHeartbeats, a.ID); err != nil || n != 1 {
+			t.Errorf("%d rows, %v", n, err)
+		}
+	})
+}
+
+func TestAHeartbeatIsRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		over, below, none := 101, -1.0, math.NaN()
+		_, err := w.s.Beat(t.Context(), w.Workspace, agent.Beat{
+			Agent: ids(), Says: "SLEEPY", Attempt: 1, Vitals: agent.Vitals{Progress: &over, Step: strings.Repeat("x", 1001), MemoryMB: &below, CPU: &none},
+		})
+		var bad *problem.InvalidError
+		if !errors.As(err, &bad) {
+			t.Fatalf("got %v", err)
+		}
+		var fields []string
+		for _, f := range bad.Fields {
+			fields = append(fields, f.Field)
+		}
+		slices.Sort(fields)
+		if diff := cmp.Diff([]string{"attempt", "cpuPercent", "currentStep", "memoryMb", "progressPercent", "status"}, fields); diff != "" {
+			t.Errorf("fields (-want +got):\n%s", diff)
+		}
+		if _, err := w.s.Beat(t.Context(), w.Workspace, agent.Beat{Agent: ids()}); !errors.Is(err, db.ErrNoRows) {
+			t.Errorf("an unknown agent: %v", err)
+		}
+		a := w.registered(t, draft("builder"))
+		w.terminate(t, a.ID, false)
+		var ended *agent.StatusError
+		if _, err := w.s.Beat(t.Context(), w.Workspace, agent.Beat{Agent: a.ID}); !errors.As(err, &ended) || ended.Status != agent.Terminated {
+			t.Errorf("a terminated agent: %v", err)
+		}
+		if is := w.get(t, a.ID); is.LastSeenAt != nil {
+			t.Error("a refused heartbeat is stored")
+		}
+	})
+}
+
+func TestHealthFollowsFromSilence(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for _, c := range []struct {
+			spawner agent.Spawner
+			tasks   int
+			says    agent.Status
+			silence time.Duration
+			want    agent.Health
+		}{
+			{agent.SpawnPull, 0, "", 59 * time.Second, agent.IsHealthy},
+			{agent.SpawnPull, 0, agent.Degraded, 0, agent.IsDegraded},
+			{agent.SpawnPull, 0, "", 62 * time.Second, agent.IsDegraded},
+			{agent.SpawnPull, 0, "", 182 * time.Second, agent.IsStale},
+			{agent.SpawnHTTP, 0, "", time.Hour, agent.IsHealthy}, // it is started for each task
+			{agent.SpawnHTTP, 1, "", time.Hour, agent.IsStale},
+		} {
+			d := draft("builder")
+			d.Spawner = c.spawner
+			a := w.registered(t, d)
+			for range c.tasks {
+				w.running(t, a.ID)
+			}
+			w.beat(t, agent.Beat{Agent: a.ID, Says: c.says})
+			w.exec(t, w.q.Age, a.ID, -c.silence.Milliseconds())
+			is := w.get(t, a.ID)
+			if silence, heard := is.Silence(); is.PresentHealth() != c.want || !heard || silence < c.silence {
+				t.Errorf("%s with %d tasks, silent for %s: %s, want %s", c.spawner, c.tasks, silence, is.PresentHealth(), c.want)
+			}
+		}
+	})
+}
+
+func TestWhatHappensToAnAgentIsAnEvent(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.registered(t, draft("builder"))
+		w.beat(t, agent.Beat{Agent: a.ID}) // no change of status
+		w.exec(t, w.q.Put, a.ID, agent.Error, "stale")
+		w.exec(t, w.q.Put, a.ID, agent.Error, "stale")
+		w.beat(t, agent.Beat{Agent: a.ID})
+		w.terminate(t, a.ID, false)
+		var told []string
+		err := w.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
+			var kind, data string
+			if err := scan(&kind, &data); err != nil {
+				return err
+			}
+			var d struct{ Name, Status, Previous_status, Health string }
+			err := json.Unmarshal([]byte(data), &d)
+			told = append(told, strings.TrimSpace(strings.Join([]string{kind, d.Name, d.Previous_status + ">" + d.Status, d.Health}, " ")))
+			return err
+		}, w.q.Happened, a.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(told[1:3]) // two triggers of one change
+		want := []string{
+			"agent.registered builder >IDLE", "agent.stale builder IDLE>ERROR stale", "agent.status_changed builder IDLE>ERROR stale",
+			"agent.status_changed builder ERROR>IDLE healthy", "agent.status_changed builder IDLE>TERMINATED healthy",
+		}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+)
+
+// agentBeat is a heartbeat of an agent.
+type agentBeat struct {
+	Status          agent.Status `json:"status,omitempty" enum:"IDLE,WORKING,DEGRADED,ERROR,DRAINING" doc:"How it is: DEGRADED and ERROR keep new tasks away from it"`
+	CurrentTaskID   string       `json:"currentTaskId,omitempty" format:"uuid" doc:"With several tasks, each may have its heartbeat"`
+	Attempt         int          `json:"attempt,omitempty" minimum:"1" doc:"Of that task"`
+	ProgressPercent *int         `json:"progressPercent,omitempty" minimum:"0" maximum:"100"`
+	CurrentStep     string       `json:"currentStep,omitempty" maxLength:"1000"`
+	MemoryMB        *float64     `json:"memoryMb,omitempty" minimum:"0"`
+	CPUPercent      *float64     `json:"cpuPercent,omitempty" minimum:"0" doc:"Of one core"`
+}
+
+// agentOrder is what an agent is to do.
+type agentOrder struct {
+	Order   string `json:"order" enum:"continue,pause,cancel,warn,drain" doc:"pause and cancel: stop working on the attempt, and report nothing more on it. drain: finish, and ask for no more"`
+	TaskID  string `json:"taskId,omitempty" format:"uuid" doc:"Left out: the agent itself"`
+	Attempt int    `json:"attempt,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// agentOrders answers a heartbeat.
+type agentOrders struct {
+	Orders []agentOrder `json:"orders" nullable:"false" doc:"For the attempt that it names, and for each other that runs"`
+}
+
+// beatAgent stores a heartbeat. It is called by agents.
+func (s *server) beatAgent(ctx context.Context, in *struct {
+	IDPath
+	Body agentBeat
+}) (*answer[agentOrders], error) {
+	if err := itself(ctx, in.id()); err != nil {
+		return nil, err
+	}
+	b := in.Body
+	orders, err := s.Agents.Beat(ctx, workspace(ctx), agent.Beat{Agent: in.id(), Says: b.Status, Attempt: b.Attempt, Vitals: agent.Vitals{
+		Task: strings.ToLower(b.CurrentTaskID), Progress: b.ProgressPercent, Step: b.CurrentStep, MemoryMB: b.MemoryMB, CPU: b.CPUPercent,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	out := agentOrders{Orders: make([]agentOrder, len(orders))}
+	for i, o := range orders {
+		out.Orders[i] = agentOrder{Order: o.Order, TaskID: o.Task, Attempt: o.Attempt, Reason: o.Reason}
+	}
+	return answered(out), nil
+}
+
+// claimInput is what an agent asks with.
+type claimInput struct {
+	IDPath
+	Body *struct {
+		Attempts *[]attemptName `json:"attempts,omitempty" maxItems:"1000" doc:"Those that you work on. If you have another one that runs, the answer to its claim was lost: it is answered again"`
+	}
+}
+
+type attemptName struct {
+	TaskID  string `json:"taskId" format:"uuid"`
+	Attempt int    `json:"attempt" minimum:"1"`
+}
+
+// claimed is the answer to a claim.
+type claimed struct {
+	Status int
+	Body   *taskItem
+}
+
+// maxBroken is how many tasks a claim passes over whose input can't be completed.
+const maxBroken = 10
+
+var noCoordinator = problem.New(http.StatusServiceUnavailable, "no_coordinator", "no coordinator runs here: nobody gives tasks to agents").Later(retryOutage)
+
+// claimTask gives an agent its next task, which runs from then on. Its input has the values of the
+// secrets that it names. It is called by agents that pull.
+func (s *server) claimTask(ctx context.Context, in *claimInput) (*claimed, error) {
+	if err := itself(ctx, in.id()); err != nil {
+		return nil, err
+	}
+	if s.Claim == nil {
+		return nil, noCoordinator
+	}
+	if by, _ := auth.From(ctx); by.Kind != auth.Agent { // of an agent, its token says that it is there
+		if a, err := s.Agents.Get(ctx, by.Workspace, in.id()); err != nil {
+			return nil, err
+		} else if a.Status == agent.Terminated {
+			return nil, &agent.StatusError{Status: a.Status, What: "a claim"}
+		}
+	}
+	for range maxBroken {
+		t, found, err := s.nextTask(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			break
+		}
+		given, err := secret.Expand(ctx, workspace(ctx), t.Input, s.Secrets)
+		if _, missing := errors.AsType[*secret.NotFoundError](err); missing || errors.Is(err, secret.ErrConfig) || errors.Is(err, secret.ErrName) {
+			if err := s.broken(ctx, t, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		item := taskOf(t)
+		item.InputContext = json.RawMessage(given.Reveal())
+		return &claimed{Status: http.StatusOK, Body: &item}, nil
+	}
+	return &claimed{Status: http.StatusNoContent}, nil
+}
+
+// nextTask returns a task that runs and that the agent does not know of, or its next one.
+func (s *server) nextTask(ctx context.Context, in *claimInput) (task.Task, bool, error) {
+	ws := workspace(ctx)
+	if in.Body != nil && in.Body.Attempts != nil {
+		runs, err := s.Agents.Running(ctx, ws, in.id())
+		if err != nil {
+			return task.Task{}, false, err
+		}
+		for _, at := range runs {
+			if !slices.ContainsFunc(*in.Body.Attempts, func(n attemptName) bool { return strings.ToLower(n.TaskID) == at.Task && n.Attempt == at.Number }) {
+				t, err := s.Tasks.Get(ctx, ws, at.Task)
+				return t, err == nil, err
+			}
+		}
+	}
+	return s.Claim(ctx, ws, in.id())
+}
+
+// broken ends an attempt whose input names a secret that is not there: no retry helps.
+func (s *server) broken(ctx context.Context, t task.Task, why error) error {
+	_, err := s.changeTask(ctx, "task.fail", t.ID, func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
+		return s.Tasks.Fail(ctx, tx, task.Report{Task: t.ID, Attempt: t.Attempt, Actor: by}, task.Failure{Error: "inputContext: " + why.Error(), Final: true})
+	}, "attempt", t.Attempt)
+	return err
+}
+
+// reportOf is a report of the caller. An agent reports for itself, and an ADMIN for any agent.
+func reportOf(ctx context.Context, id string, attempt int) task.Report {
+	by, _ := auth.From(ctx)
+	r := task.Report{Task: id, Attempt: attempt, Actor: principal(by)}
+	if by.Kind == auth.Agent {
+		r.Agent = by.ID
+	}
+	return r
+}
+
+// ended terminates the caller if it is an agent that drains, and that has just ended its last attempt.
+// The report is stored by then: what fails here is made up for by the agent's next heartbeat, and by
+// the coordinator's next cycle.
+func (s *server) ended(ctx context.Context, t *versioned[taskItem], err error) (*versioned[taskItem], error) {
+	if by, _ := auth.From(ctx); err == nil && by.Kind == auth.Agent {
+		if err := s.Agents.EndIfDrained(ctx, by.Workspace, by.ID); err != nil {
+			s.Log.WarnContext(ctx, "an agent may have drained, which could not be checked", "agent", by.ID, "error", err)
+		}
+	}
+	return t, err
+}

@@ -1,0 +1,66 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// Recover ends an attempt whose agent is gone, and reports whether the attempt was still open. A task
+// that had not begun returns to PENDING and spends no retry. Any other is ABORTED until its backoff is
+// over, or FAILED when its retries are spent; its checkpoint stays. The caller has locked the agent.
+// Errors: [db.ErrNoRows].
+func (s *Store) Recover(ctx context.Context, tx Tx, id string, attempt int, actor, why string) (bool, error) {
+	t, err := s.head(ctx, tx, id)
+	if err != nil || t.Attempt != attempt || !t.Status.Active() {
+		return false, err
+	}
+	s.log(ctx, tx, t, Entry{Level: Warn, Event: Recovery, Message: why, Actor: actor})
+	e := Entry{Level: Warn, Actor: actor, Details: json.RawMessage(encode(map[string]any{"error": why}))}
+	switch {
+	case t.Status == Assigned:
+		e.To, e.Message = Pending, "the task waits for another agent"
+		_, err = s.move(ctx, tx, t, "aborted", why, e, s.q.Unassign)
+	case t.Retries < t.MaxRetries:
+		wait := Backoff(t.BackoffSeconds, t.Retries, s.random())
+		e.To, e.Message = Aborted, fmt.Sprintf("the attempt is lost; the next begins in %s at the earliest", wait.Round(time.Second))
+		_, err = s.move(ctx, tx, t, "aborted", why, e, s.q.Abort, why, wait.Milliseconds())
+	default:
+		e.Level, e.To, e.Message = Error, Failed, fmt.Sprintf("max retries exceeded (%d/%d)", t.Retries, t.MaxRetries)
+		_, err = s.move(ctx, tx, t, "aborted", why, e, s.q.Fail, why)
+	}
+	return err == nil, err
+}
+
+// GetOf is [Store.Get] for an agent: it returns [db.ErrNoRows], too, unless the agent has an attempt of
+// the task, which may be over.
+func (s *Store) GetOf(ctx context.Context, ws db.Workspace, id, agent string) (Task, error) {
+	var found []Task
+	var latest int
+	var b db.Batch
+	b.Each(collect(&found), s.q.Get, id, true)
+	b.Each(func(scan db.Scan) error { return scan(&latest) }, s.q.LatestOf, id, agent)
+	err := s.db.Read(ctx, ws, &b)
+	if err == nil && latest == 0 {
+		err = db.ErrNoRows
+	}
+	return first(found, err)
+}
+
+// notHeld refuses the report of an agent that does not hold the present attempt.
+func (s *Store) notHeld(ctx context.Context, tx Tx, r Report, t Task) error {
+	var latest int
+	if err := tx.Each(ctx, func(scan db.Scan) error { return scan(&latest) }, s.q.LatestOf, r.Task, r.Agent); err != nil {
+		return fmt.Errorf("look for an agent's attempt: %w", err)
+	}
+	switch {
+	case latest == 0:
+		return fmt.Errorf("look for an agent's attempt: %w", db.ErrNoRows)
+	case r.Attempt == 0:
+		r.Attempt = latest
+	}
+	return &StaleError{Task: t.ID, Attempt: r.Attempt, Present: t.Attempt, Actor: r.Actor}
+}
