@@ -64,7 +64,7 @@ func (r *round) place(ctx context.Context, tx Tx) error {
 		return nil
 	}
 	var due []candidate
-	if err := tx.Each(ctx, candidates(&due), c.q.Candidates, encode(served), most+spare); err != nil {
+	if err := tx.Each(ctx, candidates(&due), c.q.Candidates, encode(served), min(p.widest(), most)+spare); err != nil {
 		return err
 	}
 	if len(due) == 0 {

@@ -113,14 +113,15 @@ UPDATE coordinator_commands AS c SET done_at = lk_now(), outcome = d.outcome
 -- One task of each queue of due tasks. The recursion takes one step along the index for each queue,
 -- however many tasks wait in it.
 WITH RECURSIVE q AS (
-  (SELECT t.queue, t.id FROM agent_tasks t WHERE t.workspace_id = $1 AND t.status = 'PENDING' ORDER BY t.queue LIMIT 1)
+  (SELECT t.queue, coalesce(CAST(CAST(t.metadata AS jsonb) -> 'requiredCapabilities' AS text), '[]') AS needs
+     FROM agent_tasks t WHERE t.workspace_id = $1 AND t.status = 'PENDING' ORDER BY t.queue LIMIT 1)
   UNION ALL
-  SELECT n.queue, n.id
+  SELECT n.queue, n.needs
     FROM q CROSS JOIN LATERAL (
-      SELECT t.queue, t.id FROM agent_tasks t
+      SELECT t.queue, coalesce(CAST(CAST(t.metadata AS jsonb) -> 'requiredCapabilities' AS text), '[]') AS needs
+        FROM agent_tasks t
        WHERE t.workspace_id = $1 AND t.status = 'PENDING' AND t.queue > q.queue ORDER BY t.queue LIMIT 1) n)
-SELECT q.queue, coalesce(CAST(CAST(t.metadata AS jsonb) -> 'requiredCapabilities' AS text), '[]')
-  FROM q JOIN agent_tasks t ON t.workspace_id = $1 AND t.id = q.id;
+SELECT queue, needs FROM q;
 
 -- name: Candidates
 -- The first $3 of each queue whose dependencies are completed and whose thread is free.

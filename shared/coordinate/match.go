@@ -160,6 +160,18 @@ func (p *pool) free() (n int) {
 	return n
 }
 
+// widest returns how many tasks of one queue the agents can take at most.
+func (p *pool) widest() (most int) {
+	for _, of := range p.byNeed {
+		n := 0
+		for _, w := range of {
+			n += max(0, w.free())
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
 // served returns the names of the queues that some agent can serve, sorted.
 func (p *pool) served() []string {
 	out := []string{}
