@@ -26,6 +26,29 @@ func (w world) allocate(t testing.TB, tokens int64) (of budget.Budget) {
 	return of
 }
 
+// spend has an agent use tokens in an attempt at a further task, which then ends.
+func (w world) spend(t testing.TB, by string, tokens int) {
+	t.Helper()
+	w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+		other, err := w.tasks.Create(ctx, tx, draft("used by "+by))
+		if err != nil {
+			return err
+		}
+		if _, err := w.tasks.Cancel(ctx, tx, other.ID, "user:ada", ""); err != nil {
+			return err
+		}
+		cover := budget.Cover{Task: other.ID}
+		l, err := w.c.Budgets.Lock(ctx, tx, []budget.Cover{cover})
+		if err != nil {
+			return err
+		}
+		r := budget.Report{Cover: cover, Attempt: 1, Model: "m"}
+		r.PromptTokens = tokens
+		_, err = w.c.Budgets.Report(ctx, tx, l, r)
+		return err
+	})
+}
+
 // costs is a draft of a task with an estimate.
 func costs(title string, tokens, priority int) task.Task {
 	d := draft(title)
@@ -83,17 +106,7 @@ func TestASpentBudgetPausesAndResumes(t *testing.T) {
 		a := w.register(t, agent.Agent{Name: "a"})[0]
 		id := w.create(t, costs("spends", 500, 5))[0]
 		w.claim(t, a)
-		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
-			cover := budget.Cover{Task: id, Agent: a}
-			l, err := w.c.Budgets.Lock(ctx, tx, []budget.Cover{cover})
-			if err != nil {
-				return err
-			}
-			r := budget.Report{Cover: cover, Attempt: 1, Model: "m"}
-			r.PromptTokens = 1200
-			_, err = w.c.Budgets.Report(ctx, tx, l, r)
-			return err
-		})
+		w.spend(t, a, 1200)
 		if r := w.cycle(t); r.Paused != 1 {
 			t.Fatalf("%+v", r)
 		}

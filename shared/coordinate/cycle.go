@@ -248,6 +248,9 @@ func (s spending) decide(d doubt) (decision, bool) {
 	return decision{}, false
 }
 
+// maxTold bounds the cycles of dependencies that one round tells of; each task's log has its own.
+const maxTold = 20
+
 // apply writes what was decided, each table in one statement.
 func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, decisions []decision) error {
 	c, b := r.c, tx.Later()
@@ -279,11 +282,12 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 		b.Exec(c.q.Done, encode(outcomes(orders)))
 		r.report.Commands += len(orders)
 	}
+	told := map[string]bool{}
 	for _, d := range decisions {
-		if d.line.Event == task.DependencyCycle {
+		if d.line.Event == task.DependencyCycle && !told[*d.line.Details] && len(told) < maxTold {
+			told[*d.line.Details] = true // once for all of its tasks
 			r.note(ctx, b, task.Error, "dependency_cycle", d.line.Message, d.line.Details)
 			b.Exec(c.q.Tell, "task.dependency_cycle", d.move.ID, traced(ctx), *d.line.Details)
-			break // the log of each task has its own
 		}
 	}
 	r.report.Healthy, r.report.Stale, r.report.Gone, r.report.MassStale = v.healthy, v.stale, r.report.Gone+len(v.gone), v.mass

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
@@ -101,6 +102,11 @@ func (s *Starter) Handle(ctx context.Context, row outbox.Claimed) error {
 	} else if open {
 		return s.settle(ctx, row, &r, func(d doubt) decision { return d.giveBack("the circuit of its spawner is open") })
 	}
+	if refused, err := s.headroom(ctx, row.Workspace, t, a); err != nil {
+		return err
+	} else if refused != nil {
+		return s.settle(ctx, row, &r, func(d doubt) decision { return d.giveBack(refused.Error()) })
+	}
 	spawner, ok := s.Spawners[a.Spawner]
 	if !ok {
 		return s.failed(ctx, row, r, target, outbox.Permanently(fmt.Errorf("this deployment has no spawner %s", a.Spawner)))
@@ -125,6 +131,25 @@ func (s *Starter) Handle(ctx context.Context, row outbox.Claimed) error {
 		return s.failed(ctx, row, r, target, err)
 	}
 	return s.began(ctx, row, r, target, cmp.Or(clip(session, 255), row.Key))
+}
+
+// headroom verifies that no budget which covers a task was spent since its assignment.
+func (s *Starter) headroom(ctx context.Context, ws db.Workspace, t task.Task, a agent.Agent) (refused *budget.RefusedError, err error) {
+	if s.Budgets == nil {
+		return nil, nil
+	}
+	cover := budget.Cover{Task: t.ID, Milestone: t.Milestone, Project: t.Project, Agent: a.ID}
+	err = s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		ledger, err := s.Budgets.Lock(ctx, tx, []budget.Cover{cover})
+		if err == nil {
+			refused = ledger.Fits(cover, 0, 0)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("verify the budgets of a task: %w", err)
+	}
+	return refused, nil
 }
 
 // began makes the task RUNNING and closes the circuit, with the mark of the row.

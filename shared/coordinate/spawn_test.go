@@ -230,3 +230,21 @@ func TestAPrivateGatewayIsRefused(t *testing.T) {
 		w.sound(t)
 	})
 }
+
+// TestNobodyIsStartedWithoutBudget spends the budget between the assignment and the start.
+func TestNobodyIsStartedWithoutBudget(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.c.Budgets = budgets(t, w.DB)
+		w.allocate(t, 1000)
+		g := newGateway(t)
+		w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnHTTP})
+		id := w.create(t, costs("waits", 100, 5))[0]
+		w.cycle(t)
+		w.spend(t, "another", 5000)
+		w.drain(t, w.sender(t, g, "127.0.0.1"))
+		if is := w.get(t, id); g.calls() != 0 || is.Status != task.Pending || is.Retries != 0 {
+			t.Errorf("%d calls, %+v", g.calls(), is)
+		}
+		w.sound(t)
+	})
+}
