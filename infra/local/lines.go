@@ -204,6 +204,9 @@ var lines = map[string]func(event) line{
 	"looks at the beats": func(e event) line {
 		return line{indent: 1, spans: []span{{bold, fmt.Sprintf("%-9s", e.text("phase"))}, {plain, e.text("about")}}}
 	},
+	"beat throttled": func(e event) line {
+		return line{indent: 1, spans: []span{{yellow, "slowed down by a budget: " + e.text("pace")}}}
+	},
 	"phase ended": func(e event) line {
 		tail := phaseText(e.number("considered"), e.number("done"), e.number("failed"), e.number("left"), e.number("tokens"),
 			time.Duration(e.number("duration_ms"))*time.Millisecond)

@@ -256,11 +256,7 @@ func (s *server) changeTask(ctx context.Context, what, id string, fn func(ctx co
 		t, err = fn(ctx, tx, principal(by))
 		return err
 	}, append([]any{"task", id}, input...)...)
-	if stale, ok := errors.AsType[*task.StaleError](err); ok {
-		if err := s.Tasks.NoteConflict(ctx, workspace(ctx), stale); err != nil {
-			s.Log.WarnContext(ctx, "a report on an old attempt was refused, which could not be logged", "task", id, "error", err)
-		}
-	}
+	s.noteStale(ctx, id, err)
 	if err != nil && !errors.Is(err, errNoChange) {
 		return nil, err
 	}
@@ -318,7 +314,7 @@ func (s *server) archiveTask(ctx context.Context, in *struct {
 
 // taskReason is one reason why a task does not run.
 type taskReason struct {
-	Code     task.Code   `json:"code" enum:"dependency,dependency_failed,thread,no_agent,paused,backoff,cancelled,failed,ended,assigned,running"`
+	Code     task.Code   `json:"code" enum:"dependency,dependency_failed,thread,insufficient_budget,no_agent,paused,backoff,cancelled,failed,ended,assigned,running"`
 	Message  string      `json:"message"`
 	TaskID   string      `json:"taskId,omitempty" format:"uuid" doc:"The task that it waits for"`
 	Status   task.Status `json:"status,omitempty" doc:"Of that task"`
@@ -340,6 +336,22 @@ func (s *server) explainTask(ctx context.Context, in *IDPath) (*answer[taskExpla
 	out := taskExplanation{Summary: summary, Reasons: make([]taskReason, len(reasons))}
 	for i, r := range reasons {
 		out.Reasons[i] = taskReason{Code: r.Code, Message: r.Message, TaskID: r.Task, Status: r.Status, ThreadID: r.Thread, Until: utc(r.Until)}
+	}
+	t, err := s.Tasks.Get(ctx, workspace(ctx), in.id())
+	if err != nil {
+		return nil, err
+	}
+	unpaid, err := s.whyUnpaid(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if unpaid != nil {
+		if last := len(reasons) - 1; reasons[last].Code == task.WaitsForAgent || reasons[last].Code == task.IsPaused {
+			out.Reasons = out.Reasons[:last] // the budget is what holds it up
+		}
+		if out.Reasons = append(out.Reasons, *unpaid); len(out.Reasons) == 1 {
+			out.Summary = unpaid.Message
+		}
 	}
 	return answered(out), nil
 }

@@ -84,13 +84,17 @@ func (s *Store) Lock(ctx context.Context, tx Tx, covers []Cover) (*Ledger, error
 		if slices.ContainsFunc(current, func(b Budget) bool { return !slices.Contains(locked, b.ID) }) {
 			continue // it was made meanwhile
 		}
-		l := &Ledger{budgets: map[scopeKey]*Budget{}}
-		for i := range current {
-			l.budgets[scopeKey{current[i].Scope, current[i].ScopeID}] = &current[i]
-		}
-		return l, nil
+		return newLedger(current), nil
 	}
 	return nil, fmt.Errorf("lock budgets: %w", errPeriod)
+}
+
+func newLedger(current []Budget) *Ledger {
+	l := &Ledger{budgets: map[scopeKey]*Budget{}}
+	for i := range current {
+		l.budgets[scopeKey{current[i].Scope, current[i].ScopeID}] = &current[i]
+	}
+	return l
 }
 
 // repeating splits the newest begun budgets into those that must begin their next period, and those

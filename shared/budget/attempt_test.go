@@ -44,17 +44,17 @@ func (w world) assign(t testing.TB, c budget.Cover, tokens, microUSD int64) (num
 }
 
 func (w world) tryAssign(ctx context.Context, c budget.Cover, tokens, microUSD int64) (number int, refused *budget.RefusedError, err error) {
+	is, err := w.tasks.Get(ctx, w.Workspace, c.Task)
+	if err != nil {
+		return 0, nil, err
+	}
+	number = is.Attempt + 1
 	err = w.DB.Tx(ctx, w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 		refused = nil
 		l, err := w.s.Lock(ctx, tx, []budget.Cover{c})
 		if err != nil {
 			return err
 		}
-		is, err := w.tasks.Get(context.WithoutCancel(context.Background()), w.Workspace, c.Task)
-		if err != nil {
-			return err
-		}
-		number = is.Attempt + 1
 		if refused = l.Hold(c, c.Task, number, tokens, microUSD); refused != nil {
 			return nil
 		}

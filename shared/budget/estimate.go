@@ -92,3 +92,37 @@ func (s *Store) Corrections(ctx context.Context, tx Tx) (Corrections, error) {
 	}
 	return c, nil
 }
+
+// Headroom says whether an attempt could be assigned as far as budgets go.
+type Headroom struct {
+	Tokens  int64         // what the task is expected to use
+	Refused *RefusedError // which budget has too little; nil: none
+}
+
+// Headroom reads, without a lock, whether the budgets of a cover have enough for a task. A budget whose
+// period is over has: it begins anew when the task is assigned.
+func (s *Store) Headroom(ctx context.Context, ws db.Workspace, c Cover, t TaskShape) (Headroom, error) {
+	var h Headroom
+	err := s.db.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		var over []Budget
+		tx.Later().Each(collect(&over), s.q.LookCovers, encodeScopes(c.scopes()))
+		learned, err := s.Corrections(ctx, tx)
+		if err != nil {
+			return err
+		}
+		models, err := s.Tiers(ctx, tx)
+		if err != nil {
+			return err
+		}
+		_, current := repeating(over)
+		l := newLedger(current)
+		h.Tokens = Estimate(t, learned)
+		_, money := l.Remaining(c)
+		h.Refused = l.Fits(c, h.Tokens, Route(models, t, h.Tokens, money).MicroUSD)
+		return nil
+	})
+	if err != nil {
+		return Headroom{}, fmt.Errorf("look for what budgets have left: %w", err)
+	}
+	return h, nil
+}

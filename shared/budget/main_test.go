@@ -35,7 +35,7 @@ type world struct {
 
 // statements are what other packages do to the tables.
 type statements struct {
-	BySkill, Assign, Attempt, Start, Project, Happened, FinishAll, AddUsage, AddTasks, CapMoney db.Query
+	BySkill, Assign, Attempt, Start, Project, Happened, FinishAll, AddUsage, AddTasks, CapMoney, EndAttempts, UsedByTask db.Query
 }
 
 func onEach(t *testing.T, fn func(t *testing.T, w world)) {
@@ -168,4 +168,10 @@ func (w world) spent(fn func()) db.Stats {
 	before := w.DB.Stats()
 	fn()
 	return w.DB.Stats().Sub(before)
+}
+
+// newWorkspace makes a neighbour.
+func newWorkspace(t testing.TB, w world) db.Workspace {
+	t.Helper()
+	return dbtest.NewWorkspace(t, w.DB)
 }

@@ -24,6 +24,11 @@ func (r Recommendation) Admits(priority int) bool {
 	return true
 }
 
+// Allows reports whether work goes on at this pace that goes on up to the given one.
+func (r Recommendation) Allows(slowest Recommendation) bool {
+	return slices.Index(recommendations[:], r) <= slices.Index(recommendations[:], slowest)
+}
+
 // throttled is the least priority of work that begins while work is throttled.
 const throttled = 5
 
@@ -62,8 +67,7 @@ func (s *Store) PaceIn(b *db.Batch, agent, here string) (pace func() Pace) {
 		if money != nil {
 			of.Capped, of.MicroUSD.Allocated = true, *money
 		}
-		is := of.project(burn, microUSD, now).Recommendation
-		if slices.Index(recommendations[:], is) > slices.Index(recommendations[:], worst) {
+		if is := of.project(burn, microUSD, now).Recommendation; !is.Allows(worst) {
 			worst = is
 		}
 		return nil

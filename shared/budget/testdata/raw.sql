@@ -23,3 +23,7 @@ VALUES ($1, $2, '', $3, 'a', 'co', 'model_call', 'demo', $4, 0, 0, 0, lk_now());
 UPDATE agent_tasks SET status = 'COMPLETED', completed_at = lk_now() WHERE workspace_id = $1 AND status = 'PENDING';
 -- name: CapMoney
 UPDATE usage_budgets SET allocated_micro_usd = $3 WHERE workspace_id = $1 AND id = $2;
+-- name: EndAttempts
+UPDATE agent_task_attempts SET ended_at = lk_now(), outcome = 'aborted' WHERE workspace_id = $1 AND ended_at IS NULL;
+-- name: UsedByTask
+SELECT task_id, CAST(sum(total_tokens) AS bigint) FROM agent_usage_logs WHERE workspace_id = $1 AND task_id IS NOT NULL GROUP BY task_id;

@@ -14,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
@@ -205,6 +206,7 @@ type snapshot struct {
 	orphans     *heal.Orphans // executions that no process works on
 	switches    *halt.Switches
 	persona     *persona.Found
+	pace        func() budget.Pace // how fast the budgets of people let work go on
 }
 
 // nothing returns the snapshot with all fields of the second round trip empty.
@@ -212,6 +214,7 @@ func (l snapshot) nothing() snapshot {
 	l.due, l.slot, l.open, l.automations = new([]objective.Due), new([]execution.Execution), new([]execution.Execution), new([]automation.Due)
 	l.unsent, l.stale, l.unanswered = new(int), new(int), new(approval.Unanswered)
 	l.failing, l.orphans, l.switches, l.persona = new(heal.Look), new(heal.Orphans), new(halt.Switches), new(persona.Found)
+	l.pace = func() budget.Pace { return budget.Continue }
 	return l
 }
 
@@ -290,6 +293,7 @@ func (b *beat) lookAround(ctx context.Context, l *snapshot) error {
 	l.orphans = b.Heals.Orphans(&batch)
 	l.switches = b.Switches.On(&batch)
 	l.persona = b.Personas.Newest(&batch, persona.Flowpilot)
+	l.pace = b.Budgets.PaceIn(&batch, activity.Operator, activity.Operator+":"+string(trace.Heartbeat))
 	if b.report.Slot != "" {
 		l.slot = b.Runs.Slot(&batch, trace.Heartbeat, b.report.Slot)
 	}

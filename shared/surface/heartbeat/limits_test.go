@@ -21,6 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // stop sets a kill switch and returns the function that releases it.
@@ -375,6 +376,72 @@ func TestAPhaseThatHasHadItsShareLeavesTheRest(t *testing.T) {
 		}
 		if w.objective(t, planned).Plan[0].Status != objective.Done || r.Phases[1].Left != 0 {
 			t.Errorf("the last is %+v", r)
+		}
+	})
+}
+
+// TestASpentBudgetSlowsTheBeat: a throttled beat only goes on with what was begun, a stopped one with
+// what is critical. By hand it does all.
+func TestASpentBudgetSlowsTheBeat(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, pilot(obedient))
+		w.plan(t, w.addObjective(t, "usual", 5), "one", "two", "three", "four", "five", "six")
+		w.plan(t, w.addObjective(t, "critical", 9), "one", "two", "three", "four", "five", "six")
+		now := time.Now().UTC()
+		var made budget.Budget
+		in := func(fn func(context.Context, *db.Tx) error) {
+			t.Helper()
+			if err := w.DB.Tx(t.Context(), w.Workspace, fn); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in(func(ctx context.Context, tx *db.Tx) (err error) {
+			made, err = w.Budgets.Create(ctx, tx, budget.Budget{
+				Scope: budget.Global, Tokens: budget.Account{Allocated: 1_000_000}, Start: now.Add(-time.Hour), End: now.AddDate(0, 1, 0), CreatedBy: "ann",
+			})
+			return err
+		})
+		r, err := w.Budgets.Reserve(t.Context(), w.Workspace, budget.Request{
+			Agent: "else", Surface: trace.Operate, Execution: ids(), Trace: "op_0mh8c1v2q_a7x2p1k9d4", Model: "demo", Output: 100_000, Lease: time.Minute,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Budgets.Settle(t.Context(), w.Workspace, r, budget.Used{Usage: llm.Usage{PromptTokens: 100_000}}); err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range []struct {
+			allocated int64
+			full      bool
+			pace      budget.Pace
+			phases    string
+			advanced  int
+		}{
+			{10_000_000, false, "", "heal plan automate advance reflect remember", 2},
+			{500_000, false, budget.Throttle, "heal automate advance", 2},
+			{150_000, false, budget.Stop, "heal advance", 1},
+			{150_000, true, "", "heal plan automate advance reflect remember", 2},
+		} {
+			in(func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.Budgets.Patch(ctx, tx, made.ID, 0, c.allocated)
+				return err
+			})
+			tick := slot(i)
+			if c.full {
+				tick = heartbeat.Tick{Full: true}
+			}
+			report := w.beat(t, tick)
+			var ran []string
+			done := 0
+			for _, p := range report.Phases {
+				ran = append(ran, p.Name)
+				if p.Name == "advance" {
+					done = p.Done
+				}
+			}
+			if report.Pace != c.pace || strings.Join(ran, " ") != c.phases || done != c.advanced {
+				t.Errorf("of %d: %q, phases %q, %d advanced; want %q, %q, %d", c.allocated, report.Pace, ran, done, c.pace, c.phases, c.advanced)
+			}
 		}
 	})
 }

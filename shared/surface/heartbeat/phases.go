@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
@@ -25,25 +26,44 @@ type phase struct {
 	name string
 	// until is the share of the beat's time and tokens that may be used by the end of this phase.
 	until float64
-	run   func(*beat, context.Context, *Phase) error
+	// slowest is the severest pace at which the phase runs.
+	slowest budget.Pace
+	run     func(*beat, context.Context, *Phase) error
 }
 
 // phases returns the six phases in their order.
 func phases() []phase {
 	return []phase{
-		{"heal", 0.1, (*beat).heal},
-		{planning.phase, 0.35, (*beat).plan},
-		{"automate", 0.5, (*beat).automate},
-		{advancing.phase, 0.85, (*beat).advance},
-		{reflecting.name, 0.95, (*beat).reflect},
-		{remembering.name, 1, (*beat).remember},
+		{"heal", 0.1, budget.Stop, (*beat).heal},
+		{planning.phase, 0.35, budget.Continue, (*beat).plan},
+		{"automate", 0.5, budget.Throttle, (*beat).automate},
+		{advancing.phase, 0.85, budget.Stop, (*beat).advance},
+		{reflecting.name, 0.95, budget.Continue, (*beat).reflect},
+		{remembering.name, 1, budget.Continue, (*beat).remember},
 	}
 }
 
-// phases runs the six phases and logs each when it ends.
+// pace returns how fast the beat works: as the budgets of people say, or, by hand, as ever.
+func (b *beat) pace() budget.Pace {
+	if b.tick.Full {
+		return budget.Continue
+	}
+	return b.snapshot.pace()
+}
+
+// phases runs the six phases and logs each when it ends. A throttled beat only goes on with what was
+// begun; a stopped one heals, and advances what is critical.
 func (b *beat) phases(ctx context.Context) error {
 	b.working = time.Now() // the deadline uses the machine's clock
+	pace := b.pace()
+	if pace != budget.Continue {
+		b.report.Pace = pace
+		b.Log.WarnContext(ctx, "beat throttled", "pace", pace)
+	}
 	for _, ph := range phases() {
+		if !pace.Allows(ph.slowest) {
+			continue
+		}
 		b.until = ph.until
 		if err := b.phase(ctx, ph); err != nil {
 			return err
@@ -109,7 +129,10 @@ func (b *beat) plan(ctx context.Context, p *Phase) error {
 
 // advance does the next step of each objective, and closes open executions of loose ones.
 func (b *beat) advance(ctx context.Context, p *Phase) error {
-	return b.pursue(ctx, p, advancing, slices.Concat(*b.snapshot.due, b.snapshot.loose()))
+	pace := b.pace()
+	due := slices.DeleteFunc(slices.Clone(*b.snapshot.due), func(d objective.Due) bool { return pace == budget.Stop && !pace.Admits(d.Priority) })
+	p.Left += len(*b.snapshot.due) - len(due)
+	return b.pursue(ctx, p, advancing, slices.Concat(due, b.snapshot.loose()))
 }
 
 // kind is one of the two kinds of work on an objective.

@@ -3,6 +3,7 @@ package heartbeat
 import (
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -58,6 +59,8 @@ type Report struct {
 	ExecutionID string     `json:"executionId,omitempty"`
 	TraceID     string     `json:"traceId,omitempty"`
 	Slot        string     `json:"slot,omitempty"`
+	// Pace is THROTTLE or STOP when budgets slowed the beat down; then it left out phases.
+	Pace budget.Pace `json:"pace,omitempty"`
 	Reason      string     `json:"reason,omitempty"` // of a skip, a duplicate or a parked beat
 	Holder      string     `json:"holder,omitempty"` // the holder of the lane, when skipped
 	PutOffTo    *time.Time `json:"putOffTo,omitempty" doc:"When the beat is tried again, where a person's turn was in its way"`

@@ -20,6 +20,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
@@ -91,6 +92,7 @@ func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) 
 		Runs:        runs,
 		Activity:    acts,
 		Workspaces:  workspaces,
+		Budgets:     must(budget.New(d, ids, time.Now))(t),
 		Objectives:  objectives,
 		Automations: automations,
 		Memories:    memories,

@@ -24,7 +24,7 @@ var runs = []run{
 	{[]string{"R9", "R10", "R11"}, "./infra/local", "^TestWebhooksAtTheRunner$"},
 	{[]string{"R8"}, "./infra/rig/chaos", "^TestAsynchronousEventsComeAgain$"},
 	{[]string{"R1"}, "./shared/lane", "^TestHistoriesOfALaneAreLegal$"},
-	{[]string{"R18"}, "./shared/budget", "^TestBudgetsAreNeverOverspent$"},
+	{[]string{"R18"}, "./shared/budget", "^TestBudgetsAreNeverOverspent$|^TestAttemptsNeverOverspend$"},
 	{[]string{"R15"}, "./shared/task", "^(TestOneWinnerPerRace|TestTransitionsFollowTheModel)$"},
 	{[]string{"R17"}, "./shared/task", "^TestEveryCycleIsFound$"},
 	{[]string{"R16"}, "./shared/coordinate", "^TestBackoffsSurviveDeath$"},
