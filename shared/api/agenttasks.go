@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -314,7 +315,7 @@ func (s *server) archiveTask(ctx context.Context, in *struct {
 
 // taskReason is one reason why a task does not run.
 type taskReason struct {
-	Code     task.Code   `json:"code" enum:"dependency,dependency_failed,thread,insufficient_budget,no_agent,paused,backoff,cancelled,failed,ended,assigned,running"`
+	Code     task.Code   `json:"code" enum:"dependency,dependency_failed,thread,no_agent,agents_full,budget,paused,backoff,cancelled,failed,ended,assigned,running"`
 	Message  string      `json:"message"`
 	TaskID   string      `json:"taskId,omitempty" format:"uuid" doc:"The task that it waits for"`
 	Status   task.Status `json:"status,omitempty" doc:"Of that task"`
@@ -345,7 +346,7 @@ func (s *server) explainTask(ctx context.Context, in *IDPath) (*answer[taskExpla
 	if err != nil {
 		return nil, err
 	}
-	if unpaid != nil {
+	if unpaid != nil && !slices.ContainsFunc(reasons, func(r task.Reason) bool { return r.Code == task.WaitsForBudget }) {
 		if last := len(reasons) - 1; reasons[last].Code == task.WaitsForAgent || reasons[last].Code == task.IsPaused {
 			out.Reasons = out.Reasons[:last] // the budget is what holds it up
 		}

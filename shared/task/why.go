@@ -16,7 +16,6 @@ const (
 	WaitsForDependency Code = "dependency"        // one that may still be completed
 	DependencyFailed   Code = "dependency_failed" // one that can't be completed any more by itself
 	WaitsForThread     Code = "thread"            // another task is at work in its thread
-	WaitsForBudget     Code = "insufficient_budget"
 	WaitsForAgent      Code = "no_agent"
 	WaitsForCapacity   Code = "agents_full"
 	WaitsForBudget     Code = "budget"

@@ -1,0 +1,159 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+type usageTold struct {
+	TotalTokens   int64
+	CostMicroUSD  *int64
+	Attempt       int
+	Order, Reason string
+	Budgets       []struct {
+		Scope, ScopeID                           string
+		Consumed, Reserved, Remaining, Overdraft int64
+	}
+}
+
+func TestUsageOfATaskByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var is taskTold
+		w.must(t, 201, http.MethodPost, agentTasks, `{"title":"spends","taskType":"code"}`, &is)
+		path := agentTasks + "/" + is.ID
+		of := w.budget(t, "task", is.ID, 1000)
+		var why struct {
+			Summary string
+			Reasons []struct{ Code, Message string }
+		}
+		w.must(t, 200, http.MethodGet, path+"/why", "", &why)
+		if len(why.Reasons) != 1 || why.Reasons[0].Code != "budget" || !strings.Contains(why.Summary, "task "+is.ID+" has 1000 tokens left") ||
+			!strings.Contains(why.Summary, "8970 tokens") || !strings.Contains(why.Summary, "reallocate") {
+			t.Errorf("why: %+v", why)
+		}
+		var p refusedTask
+		if w.must(t, 409, http.MethodPost, path+"/usage", `{"inputTokens":1,"outputTokens":1,"model":"demo"}`, &p); p.PresentStatus != "PENDING" {
+			t.Errorf("of a task that nobody works on: %+v", p)
+		}
+		w.beginAttempt(t, is.ID)
+		var verdict struct {
+			Result, Reason, Recommendation string
+			ExpectedTokens, UsedTokens     int64
+			Efficiency                     *float64
+		}
+		if w.must(t, 200, http.MethodPost, path+"/validate-usage", `{"linesChanged":3,"testsAdded":1}`, &verdict); verdict.Result != "not_applicable" || verdict.Efficiency != nil {
+			t.Errorf("before any usage: %+v", verdict)
+		}
+		var told usageTold
+		w.must(t, 200, http.MethodPost, path+"/usage", `{"attempt":1,"inputTokens":800,"outputTokens":100,"model":"claude-sonnet-4","operation":"edit"}`, &told)
+		if told.TotalTokens != 900 || told.CostMicroUSD == nil || *told.CostMicroUSD != 3900 || told.Order != "continue" || told.Attempt != 1 || len(told.Budgets) != 1 ||
+			told.Budgets[0].Consumed != 900 || told.Budgets[0].Remaining != 100 {
+			t.Errorf("told %+v", told)
+		}
+		if w.must(t, 200, http.MethodPost, path+"/validate-usage", `{"linesChanged":2}`, &verdict); verdict.Result != "invalid" || verdict.ExpectedTokens != 300 ||
+			verdict.UsedTokens != 900 || *verdict.Efficiency*3 != 1 || verdict.Reason == "" || verdict.Recommendation == "" {
+			t.Errorf("for two lines: %+v", verdict)
+		}
+		if w.must(t, 200, http.MethodPost, path+"/validate-usage", `{"linesChanged":3}`, &verdict); verdict.Result != "valid" || *verdict.Efficiency != 0.5 {
+			t.Errorf("for three lines: %+v", verdict)
+		}
+		p = refusedTask{}
+		if w.must(t, 409, http.MethodPost, path+"/usage", `{"attempt":2,"inputTokens":1,"outputTokens":1,"model":"demo"}`, &p); p.Code != "stale_attempt" || p.Order != "cancel" {
+			t.Errorf("of another attempt: %+v", p)
+		}
+		w.must(t, 200, http.MethodPost, path+"/usage", `{"inputTokens":150,"outputTokens":0,"model":"nobody-knows"}`, &told)
+		if told.CostMicroUSD != nil || told.Order != "pause" || !strings.Contains(told.Reason, "Budget exceeded") || told.Budgets[0].Overdraft != 50 {
+			t.Errorf("beyond the end: %+v", told)
+		}
+		if w.must(t, 200, http.MethodGet, path, "", &is); is.Status != "PAUSED" || is.StatusReason != "Budget exceeded" {
+			t.Errorf("the task: %+v", is)
+		}
+		w.must(t, 200, http.MethodGet, path+"/why", "", &why)
+		if len(why.Reasons) != 1 || why.Reasons[0].Code != "budget" || !strings.Contains(why.Summary, "goes on by itself") {
+			t.Errorf("why: %+v", why)
+		}
+		var b budgetTold
+		if w.must(t, 200, http.MethodGet, budgetsPath+"/"+of.ID, "", &b); b.Consumed != 1050 || b.Overdraft != 50 || b.Remaining != 0 {
+			t.Errorf("the budget: %+v", b)
+		}
+		w.must(t, 404, http.MethodPost, agentTasks+"/"+somebody+"/usage", `{"inputTokens":1,"outputTokens":1,"model":"demo"}`, nil)
+		w.must(t, 404, http.MethodPost, agentTasks+"/"+somebody+"/validate-usage", `{"linesChanged":1}`, nil)
+		for _, body := range []string{`{"inputTokens":-1,"outputTokens":1,"model":"demo"}`, `{"inputTokens":1,"outputTokens":1}`, `{"tokens":1}`} {
+			w.must(t, 422, http.MethodPost, path+"/usage", body, nil)
+		}
+		w.must(t, 422, http.MethodPost, path+"/validate-usage", `{"linesChanged":-1}`, nil)
+	})
+}
+
+func TestWhatTasksUsedByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for i := range 3 {
+			var is taskTold
+			w.must(t, 201, http.MethodPost, agentTasks, fmt.Sprintf(`{"title":"No. %d","taskType":"code","metadata":{"complexity":2}}`, i), &is)
+			w.beginAttempt(t, is.ID)
+			w.must(t, 200, http.MethodPost, agentTasks+"/"+is.ID+"/usage", fmt.Sprintf(`{"inputTokens":%d,"outputTokens":0,"model":"claude-3-5-haiku"}`, 1794*(i+1)), nil)
+			w.must(t, 200, http.MethodPost, agentTasks+"/"+is.ID+"/complete", `{}`, nil)
+		}
+		type past struct {
+			TaskType                    string
+			EstimatedTokens, UsedTokens int64
+			Ratio                       float64
+		}
+		told := listed(t, w, "/api/v1/usage/estimates?taskType=code&limit=2", func(p past) string {
+			return fmt.Sprintf("%s %d %d %.1f", p.TaskType, p.EstimatedTokens, p.UsedTokens, p.Ratio)
+		})
+		if want := []string{"code 3588 5382 1.5", "code 3588 3588 1.0", "code 3588 1794 0.5"}; !slices.Equal(told, want) {
+			t.Errorf("the past: %q, want %q", told, want)
+		}
+		if got := listed(t, w, "/api/v1/usage/corrections", func(c struct{ TaskType string }) string { return c.TaskType }); len(got) != 0 {
+			t.Errorf("learned of three tasks: %q", got)
+		}
+		var saved struct {
+			CostMicroUSD, TopTierMicroUSD, SavedMicroUSD, Calls int64
+			SavedPercent                                        float64
+		}
+		w.must(t, 200, http.MethodGet, "/api/v1/usage/savings", "", &saved)
+		if saved.Calls != 3 || saved.TopTierMicroUSD != 161_460 || saved.SavedMicroUSD != saved.TopTierMicroUSD-saved.CostMicroUSD || int(saved.SavedPercent) != 94 {
+			t.Errorf("saved %+v", saved)
+		}
+		var now struct {
+			TotalTokens, CostMicroUSD int64
+			LastUpdated               *string
+			Pace                      string
+		}
+		if w.must(t, 200, http.MethodGet, "/api/v1/usage/current", "", &now); now.TotalTokens != 6*1794 || now.LastUpdated == nil || now.Pace != "CONTINUE" {
+			t.Errorf("now %+v", now)
+		}
+	})
+}
+
+func TestModelTiersByHTTP(t *testing.T) {
+	w := onOne(t)
+	type tier struct {
+		Tier, Model                   string
+		InputMicroUSD, OutputMicroUSD int64
+	}
+	read := func() []string {
+		return listed(t, w, "/api/v1/model-tiers", func(m tier) string {
+			return fmt.Sprintf("%s %s %d %d", m.Tier, m.Model, m.InputMicroUSD, m.OutputMicroUSD)
+		})
+	}
+	shipped := []string{"small claude-3-5-haiku 800000 4000000", "middle claude-sonnet-4 3000000 15000000", "top claude-opus-4 15000000 75000000"}
+	if got := read(); !slices.Equal(got, shipped) {
+		t.Errorf("shipped: %q", got)
+	}
+	var m tier
+	if w.must(t, 200, http.MethodPut, "/api/v1/model-tiers/top", `{"model":"claude-sonnet-4-5"}`, &m); m.Model != "claude-sonnet-4-5" || m.OutputMicroUSD != 15_000_000 {
+		t.Errorf("chosen: %+v", m)
+	}
+	if got := read(); got[2] != "top claude-sonnet-4-5 3000000 15000000" {
+		t.Errorf("then: %q", got)
+	}
+	if p := w.refused(t, 422, "invalid", http.MethodPut, "/api/v1/model-tiers/top", `{"model":"nobody-knows"}`); !p.at("body.model") {
+		t.Errorf("without a price: %+v", p.Errors)
+	}
+	w.must(t, 422, http.MethodPut, "/api/v1/model-tiers/best", `{"model":"claude-opus-4"}`, nil)
+}
