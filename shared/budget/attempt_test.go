@@ -370,3 +370,62 @@ func TestASpentBudgetPausesAndGoesOnByItself(t *testing.T) {
 		}
 	})
 }
+
+// TestALedgerKnowsWhatItHolds: within one transaction, too, nothing is reserved twice.
+func TestALedgerKnowsWhatItHolds(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		b := w.create(t, w.month(budget.Global, "", 1000))
+		covers := []budget.Cover{{Task: w.aTask(t, "", "{}").ID, Agent: newID()}, {Task: w.aTask(t, "", "{}").ID, Agent: newID()}}
+		check(t, w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			l, err := w.s.Lock(ctx, tx, covers)
+			check(t, err)
+			if refused := l.Hold(covers[0], covers[0].Task, 1, 600, 0); refused != nil {
+				t.Error(refused)
+			}
+			if refused := l.Hold(covers[1], covers[1].Task, 1, 401, 0); refused == nil || refused.Remaining != 400 {
+				t.Errorf("the second: %+v", refused)
+			}
+			if tokens, money := l.Remaining(covers[1]); tokens != 400 || money != budget.MaxMicroUSD {
+				t.Errorf("%d tokens and $%d remain", tokens, money)
+			}
+			tx.Later().Exec(w.q.Assign, covers[0].Task, covers[0].Agent)
+			tx.Later().Exec(w.q.Attempt, covers[0].Task)
+			return w.s.Write(ctx, tx, l)
+		}))
+		w.holds(t, b.ID, 0, 600)
+	})
+}
+
+// TestTwoAssignmentsAtOnce: the second decides after the first has committed.
+func TestTwoAssignmentsAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		b := w.create(t, w.month(budget.Global, "", 1000))
+		first := budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}
+		second := budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}
+		got := make(chan *budget.RefusedError, 1)
+		check(t, w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			l, err := w.s.Lock(ctx, tx, []budget.Cover{first})
+			check(t, err)
+			if refused := l.Hold(first, first.Task, 1, 600, 0); refused != nil {
+				t.Error(refused)
+			}
+			begun := make(chan struct{})
+			go func() {
+				close(begun)
+				_, refused, err := w.tryAssign(context.WithoutCancel(t.Context()), second, 600, 0)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- refused
+			}()
+			<-begun
+			tx.Later().Exec(w.q.Assign, first.Task, first.Agent)
+			tx.Later().Exec(w.q.Attempt, first.Task)
+			return w.s.Write(ctx, tx, l)
+		}))
+		if refused := <-got; refused == nil || refused.Remaining != 400 {
+			t.Errorf("the second: %+v", refused)
+		}
+		w.holds(t, b.ID, 0, 600)
+	})
+}
