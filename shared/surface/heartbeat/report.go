@@ -54,23 +54,23 @@ const (
 
 // A Report is the response of a beat and the output of its activity.
 type Report struct {
-	Outcome     Outcome    `json:"outcome"`
-	Workspace   string     `json:"workspace,omitempty"`
-	ExecutionID string     `json:"executionId,omitempty"`
-	TraceID     string     `json:"traceId,omitempty"`
-	Slot        string     `json:"slot,omitempty"`
+	Outcome     Outcome `json:"outcome"`
+	Workspace   string  `json:"workspace,omitempty"`
+	ExecutionID string  `json:"executionId,omitempty"`
+	TraceID     string  `json:"traceId,omitempty"`
+	Slot        string  `json:"slot,omitempty"`
 	// Pace is THROTTLE or STOP when budgets slowed the beat down; then it left out phases.
-	Pace budget.Pace `json:"pace,omitempty"`
-	Reason      string     `json:"reason,omitempty"` // of a skip, a duplicate or a parked beat
-	Holder      string     `json:"holder,omitempty"` // the holder of the lane, when skipped
-	PutOffTo    *time.Time `json:"putOffTo,omitempty" doc:"When the beat is tried again, where a person's turn was in its way"`
-	Phases      []Phase    `json:"phases"`
-	Tokens      int64      `json:"tokens"`
-	CostUSD     float64    `json:"costUsd"`
-	DurationMS  int64      `json:"durationMs"`
-	Left        int        `json:"left"` // pieces of work left for the next beat
-	Alerts      []string   `json:"alerts,omitempty" doc:"What a person is needed for"`
-	Workspaces  []Report   `json:"workspaces,omitempty"`
+	Pace       budget.Pace `json:"pace,omitempty"`
+	Reason     string      `json:"reason,omitempty"` // of a skip, a duplicate or a parked beat
+	Holder     string      `json:"holder,omitempty"` // the holder of the lane, when skipped
+	PutOffTo   *time.Time  `json:"putOffTo,omitempty" doc:"When the beat is tried again, where a person's turn was in its way"`
+	Phases     []Phase     `json:"phases"`
+	Tokens     int64       `json:"tokens"`
+	CostUSD    float64     `json:"costUsd"`
+	DurationMS int64       `json:"durationMs"`
+	Left       int         `json:"left"` // pieces of work left for the next beat
+	Alerts     []string    `json:"alerts,omitempty" doc:"What a person is needed for"`
+	Workspaces []Report    `json:"workspaces,omitempty"`
 }
 
 // A Phase counts what one phase of a beat did.
