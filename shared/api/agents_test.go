@@ -206,6 +206,7 @@ func TestAReportOnAnOldAttemptIsAnOrderToStop(t *testing.T) {
 		at := agentTasks + "/" + is.ID
 		reports := []struct{ method, path, body string }{
 			{http.MethodPatch, at + "/progress", `"progressPercent":10`}, {http.MethodPost, at + "/fail", `"error":"x"`}, {http.MethodPost, at + "/complete", `"summary":"x"`},
+			{http.MethodPost, at + "/usage", `"inputTokens":1,"outputTokens":1,"model":"demo"`},
 		}
 		refused := func(when string, token string, attempts ...string) {
 			t.Helper()

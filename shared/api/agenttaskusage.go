@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -60,7 +58,7 @@ type usageReportInput struct {
 // by agents, and by scripts that act for one.
 func (s *server) reportUsage(ctx context.Context, in *usageReportInput) (*answer[usageReported], error) {
 	b := in.Body
-	read, err := s.Tasks.Get(ctx, workspace(ctx), in.id())
+	read, err := s.readTask(ctx, in.id())
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +70,7 @@ func (s *server) reportUsage(ctx context.Context, in *usageReportInput) (*answer
 		if err != nil {
 			return err
 		}
-		report := s.usageReport(ctx, in.id(), b.Attempt)
+		report := reportOf(ctx, in.id(), b.Attempt)
 		if t, err = s.Tasks.Present(ctx, tx, report); err != nil {
 			return err
 		}
@@ -107,6 +105,7 @@ func (s *server) reportUsage(ctx context.Context, in *usageReportInput) (*answer
 		}
 	}
 	if out.Exhausted != nil {
+		_, _ = s.ended(ctx, nil, nil) // it may have been the last attempt of an agent that drains
 		answer.Order, answer.Reason = "pause", spentBy(*out.Exhausted).Why()
 	}
 	return answered(answer), nil
@@ -114,12 +113,6 @@ func (s *server) reportUsage(ctx context.Context, in *usageReportInput) (*answer
 
 func spentBy(b budget.Budget) budget.Overspent {
 	return budget.Overspent{Scope: b.Scope, ScopeID: b.ScopeID, FreesAt: b.End}
-}
-
-// usageReport says whose report it is, and on which attempt.
-func (s *server) usageReport(ctx context.Context, id string, attempt int) task.Report {
-	by, _ := auth.From(ctx)
-	return task.Report{Task: id, Attempt: attempt, Actor: principal(by)}
 }
 
 // noteStale logs that a report on another attempt than the present one was refused.
@@ -151,7 +144,7 @@ func (s *server) validateUsage(ctx context.Context, in *struct {
 		TestsAdded   int64 `json:"testsAdded,omitempty" minimum:"0" maximum:"100000000" doc:"Their lines count as changed; the number itself changes nothing"`
 	}
 }) (*answer[usageVerdict], error) {
-	if _, err := s.taskOf(ctx, in.id()); err != nil {
+	if _, err := s.readTask(ctx, in.id()); err != nil {
 		return nil, err
 	}
 	v, err := s.Budgets.Validate(ctx, workspace(ctx), in.id(), in.Body.LinesChanged)
@@ -159,11 +152,6 @@ func (s *server) validateUsage(ctx context.Context, in *struct {
 		return nil, err
 	}
 	return answered(usageVerdict{v.Verdict, v.Expected, v.Used, v.Efficiency, v.Reason, v.Recommendation}), nil
-}
-
-// taskOf reads a task that the caller may read.
-func (s *server) taskOf(ctx context.Context, id string) (task.Task, error) {
-	return s.Tasks.Get(ctx, workspace(ctx), strings.ToLower(id))
 }
 
 // whyUnpaid says which budget holds a task up, or nil.

@@ -131,7 +131,8 @@ func TestWhatAgentsMayCall(t *testing.T) {
 	want := []string{
 		"acquire-lane", "advance-agent-task", "beat-agent", "begin-execution", "cancel-execution", "claim-agent-task", "complete-agent-task",
 		"complete-execution", "explain-lane", "fail-agent-task", "fail-execution", "get-agent-task", "get-execution", "list-tasks-of-agent",
-		"lock-thread", "park-thread", "release-lane", "renew-lane", "send-message", "unlock-thread",
+		"lock-thread", "park-thread", "release-lane", "renew-lane", "report-agent-task-usage", "send-message", "unlock-thread",
+		"validate-agent-task-usage",
 	}
 	if !slices.Equal(may, want) {
 		t.Errorf("agents may call %q, want %q", may, want)

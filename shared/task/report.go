@@ -43,7 +43,7 @@ func (s *Store) present(ctx context.Context, tx Tx, r Report, read func(context.
 // Present locks the task of a report and returns it without its input, output and checkpoint, if the
 // report is on the present attempt. Errors: [db.ErrNoRows], [StaleError], [StatusError].
 func (s *Store) Present(ctx context.Context, tx Tx, r Report) (Task, error) {
-	return r.present(ctx, tx, s.head, "a report of usage")
+	return s.present(ctx, tx, r, s.head, "a report of usage")
 }
 
 // Complete ends a task as done. Errors: [db.ErrNoRows], [StaleError], [StatusError],
