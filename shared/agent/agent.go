@@ -112,9 +112,9 @@ func (e *StatusError) Error() string {
 }
 
 type queries struct {
-	Get, List, Lock, Insert, Update, StatusOf                      db.Query
-	Beat, AddHeartbeat, ForgetHeartbeats, Heartbeats, Attempts     db.Query
-	Generation, Rotate, Drain, Terminate, EndDrained, OpenAttempts db.Query
+	Get, List, Lock, Insert, Update, StatusOf                               db.Query
+	Beat, AddHeartbeat, ForgetHeartbeats, Heartbeats, Attempts              db.Query
+	Generation, Rotate, Drain, Terminate, EndDrained, OpenAttempts, ModelOf db.Query
 }
 
 // Store stores the agents of all workspaces. Methods that write take a transaction, in which the

@@ -89,5 +89,11 @@ UPDATE agents SET status = 'TERMINATED', terminated_at = lk_now(), idle_since = 
  WHERE workspace_id = $1 AND (CAST($2 AS uuid) IS NULL OR id = $2) AND status = 'DRAINING' AND terminated_at IS NULL
    AND NOT EXISTS (SELECT 1 FROM agent_task_attempts t WHERE t.workspace_id = $1 AND t.agent_id = agents.id AND t.ended_at IS NULL);
 
+-- name: ModelOf
+-- The model that an attempt is to be done with: the agent's own, or else the routed one.
+SELECT coalesce(a.model, t.model, '')
+  FROM agent_task_attempts t JOIN agents a ON a.workspace_id = t.workspace_id AND a.id = t.agent_id
+ WHERE t.workspace_id = $1 AND t.task_id = $2 AND t.number = $3;
+
 -- name: OpenAttempts
 SELECT task_id, number FROM agent_task_attempts WHERE workspace_id = $1 AND agent_id = $2 AND ended_at IS NULL ORDER BY task_id;

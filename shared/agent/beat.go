@@ -111,6 +111,15 @@ func (s *Store) Running(ctx context.Context, ws db.Workspace, id string) ([]Atte
 	return runs, nil
 }
 
+// ModelOf returns the model that an attempt is to be done with: the agent's own, or else the one that
+// was chosen for the task. It may be empty. It returns [db.ErrNoRows] if there is no such attempt.
+func (s *Store) ModelOf(ctx context.Context, ws db.Workspace, at Attempt) (model string, err error) {
+	if err := s.db.One(ctx, ws, []any{&model}, s.q.ModelOf, at.Task, at.Number); err != nil {
+		return "", fmt.Errorf("read the model of an attempt: %w", err)
+	}
+	return model, nil
+}
+
 // orders derives the orders from the rows as they are. Nobody stores an order.
 func (beat Beat) orders(a Agent, found []attempt) []Order {
 	orders := []Order{}

@@ -281,3 +281,17 @@ func TestWhatHappensToAnAgentIsAnEvent(t *testing.T) {
 		}
 	})
 }
+
+func TestAnAttemptIsDoneWithTheAgentsOwnModel(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for _, c := range []struct{ own, routed, want string }{{"", "", ""}, {"", "small", "small"}, {"own", "small", "own"}, {"own", "", "own"}} {
+			d := draft("builder")
+			d.Model = c.own
+			task := w.running(t, w.registered(t, d).ID)
+			w.exec(t, w.q.Routed, task, db.Null(c.routed))
+			if model, err := w.s.ModelOf(t.Context(), w.Workspace, agent.Attempt{Task: task, Number: 1}); err != nil || model != c.want {
+				t.Errorf("own %q, routed %q: %q, %v", c.own, c.routed, model, err)
+			}
+		}
+	})
+}

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 }
 
 type statements struct {
-	AddTask, Assign, Attempt, Start, Late, LongRun, Change, End, Put, Age, AgeHeartbeats, CountHeartbeats, Happened db.Query
+	AddTask, Assign, Attempt, Start, Late, LongRun, Change, End, Put, Age, AgeHeartbeats, CountHeartbeats, Routed, Happened db.Query
 }
 
 // world is a fresh workspace on one engine with its agents.

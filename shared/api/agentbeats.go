@@ -122,6 +122,9 @@ func (s *server) claimTask(ctx context.Context, in *claimInput) (*claimed, error
 		}
 		item := taskOf(t)
 		item.InputContext = json.RawMessage(given.Reveal())
+		if item.Model, err = s.Agents.ModelOf(ctx, workspace(ctx), agent.Attempt{Task: t.ID, Number: t.Attempt}); err != nil {
+			return nil, err
+		}
 		return &claimed{Status: http.StatusOK, Body: &item}, nil
 	}
 	return &claimed{Status: http.StatusNoContent}, nil

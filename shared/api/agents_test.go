@@ -100,16 +100,19 @@ func TestAnAgentByHTTP(t *testing.T) {
 		}
 		token := is.Token
 		is = agentTold{}
-		g.must(t, 200, http.MethodPut, path, `{"name":"builder","coordinatorEnabled":false,"maxConcurrentTasks":2,"spawner":"http","spawnerTarget":"x"}`, &is)
+		g.must(t, 200, http.MethodPut, path, `{"name":"builder","model":"m-1","coordinatorEnabled":false,"maxConcurrentTasks":2,"spawner":"http","spawnerTarget":"x"}`, &is)
 		if is.Token != "" || is.CoordinatorEnabled || is.MaxConcurrentTasks != 2 || is.Spawner != "http" {
 			t.Errorf("registered again %+v", is)
 		}
 		var first, second taskTold
 		g.must(t, 201, http.MethodPost, agentTasks, `{"title":"one"}`, &first)
 		g.must(t, 201, http.MethodPost, agentTasks, `{"title":"two"}`, &second)
-		var given taskTold
+		var given struct {
+			taskTold
+			Model string
+		}
 		g.asked(t, 200, http.MethodPost, path+"/claim", token, "", &given)
-		if given.ID != first.ID || given.Status != "RUNNING" || given.Attempt != 1 {
+		if given.ID != first.ID || given.Status != "RUNNING" || given.Attempt != 1 || given.Model != "m-1" {
 			t.Fatalf("claimed %+v", given)
 		}
 		var told ordersTold

@@ -30,6 +30,7 @@ type taskItem struct {
 	Priority         int             `json:"priority" doc:"1 to 10; 10 comes first"`
 	Attempt          int             `json:"attempt" doc:"The number of the latest attempt, which reports name; 0: there was none"`
 	AgentID          string          `json:"agentId,omitempty" format:"uuid"`
+	Model            string          `json:"model,omitempty" doc:"Only of a claimed task: the model that the agent is to use"`
 	SessionKey       string          `json:"sessionKey,omitempty"`
 	ProgressPercent  int             `json:"progressPercent"`
 	CurrentStep      string          `json:"currentStep,omitempty"`

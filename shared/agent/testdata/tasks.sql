@@ -23,5 +23,7 @@ UPDATE agents SET last_seen_at = lk_plus(last_seen_at, CAST($3 AS bigint)) WHERE
 UPDATE agent_heartbeats SET created_at = lk_plus(created_at, -3700000) WHERE workspace_id = $1 AND agent_id = $2;
 -- name: CountHeartbeats
 SELECT count(*) FROM agent_heartbeats WHERE workspace_id = $1 AND agent_id = $2;
+-- name: Routed
+UPDATE agent_task_attempts SET model = $3 WHERE workspace_id = $1 AND task_id = $2;
 -- name: Happened
 SELECT kind, data FROM events WHERE workspace_id = $1 AND subject = CAST($2 AS text) ORDER BY xid, id;
