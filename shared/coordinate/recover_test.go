@@ -34,6 +34,9 @@ func TestAStaleAgentLosesItsTask(t *testing.T) {
 			is.NextAttemptAt == nil || w.status(t, of[0]) != agent.Error {
 			t.Fatalf("after 4 minutes: %+v, %+v", r, is)
 		}
+		if wait := w.get(t, id).NextAttemptAt.Sub(w.now(t)); wait < 3*time.Minute || wait > 5*time.Minute {
+			t.Errorf("it waits for %s", wait)
+		}
 		if n := w.number(t, w.q.Told, "agent.stale"); n != 1 {
 			t.Errorf("%d events", n)
 		}
