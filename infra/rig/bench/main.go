@@ -59,6 +59,7 @@ func run(ctx context.Context, rounds int, out, only string) error {
 		{"lanes on SQLite", lanesOnSQLite},
 		{"heartbeat", heartbeats},
 		{"followers", followers},
+		{"cycles", cycles},
 		{"chat", chats},
 		{"cold starts and sizes", coldStarts},
 	} {
