@@ -263,9 +263,12 @@ func TestWhatHappensToAnAgentIsAnEvent(t *testing.T) {
 			if err := scan(&kind, &data); err != nil {
 				return err
 			}
-			var d struct{ Name, Status, Previous_status, Health string }
+			var d struct {
+				Name, Status, Health string
+				Previous             string `json:"previous_status"`
+			}
 			err := json.Unmarshal([]byte(data), &d)
-			told = append(told, strings.TrimSpace(strings.Join([]string{kind, d.Name, d.Previous_status + ">" + d.Status, d.Health}, " ")))
+			told = append(told, strings.TrimSpace(strings.Join([]string{kind, d.Name, d.Previous + ">" + d.Status, d.Health}, " ")))
 			return err
 		}, w.q.Happened, a.ID)
 		if err != nil {
