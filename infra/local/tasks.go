@@ -98,7 +98,7 @@ func (c *console) taskLogs(ctx context.Context, ws db.Workspace, id string, foll
 // unlessOver returns the error of a request, unless a person has ended the verb.
 func unlessOver(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the verb was ended
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"reflect"
 	"slices"
@@ -78,14 +79,15 @@ func Load(fsys fs.FS, queries any) error {
 
 // Parse reads the *.sql files at the root of fsys and checks their rules. A query is in the shared
 // file or in both engine files. An engine file says why it exists. A query binds its workspace as
-// $1, or says why it is global. What several queries of a file share is a part, under a line
-// "-- part: Word" before them: @Word stands for it.
+// $1, or says why it is global. What several queries share is a part, under a line "-- part: Word"
+// before them: @Word stands for it. The engine files know the parts of their shared file.
 func Parse(fsys fs.FS) ([]Query, error) {
 	files, err := fs.Glob(fsys, "*.sql")
 	if err != nil {
 		return nil, fmt.Errorf("parse queries: %w", err)
 	}
-	p := parser{queries: map[string]*Query{}}
+	p := parser{queries: map[string]*Query{}, parts: map[string]map[string]string{}}
+	slices.SortStableFunc(files, func(a, b string) int { return strings.Count(a, ".") - strings.Count(b, ".") }) // shared files first
 	for _, file := range files {
 		text, err := fs.ReadFile(fsys, file)
 		if err != nil {
@@ -106,6 +108,7 @@ func Parse(fsys fs.FS) ([]Query, error) {
 
 type parser struct {
 	queries map[string]*Query
+	parts   map[string]map[string]string // of shared files, by their base
 	order   []string
 	errs    []error
 }
@@ -125,6 +128,10 @@ func (p *parser) file(file, text string) {
 		p.fail("%s: a query begins with a line \"-- name: Word\"", file)
 	}
 	parts := map[string]string{}
+	maps.Copy(parts, p.parts[base])
+	if !split {
+		p.parts[base] = parts
+	}
 	for _, s := range found {
 		name, body := base+"."+s.name, expand(strings.TrimSuffix(strings.TrimSpace(s.body.String()), ";"), parts)
 		if s.part {

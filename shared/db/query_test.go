@@ -31,7 +31,7 @@ func TestParse(t *testing.T) {
 			"-- name: All\n-- global: counts for everybody\nSELECT count(*) FROM note;\n\n" +
 			"-- part: From\n-- About the part.\nFROM note\n WHERE workspace_id = $1;\n-- part: Some\n@From AND a = 'x@Front'\n\n" +
 			"-- name: Newest\nSELECT a @Some ORDER BY b @> 1;\n",
-		"note.postgres.sql": why + "-- name: Claim\nSELECT $1 FOR UPDATE;\n",
+		"note.postgres.sql": why + "-- name: Claim\nSELECT $1 @From FOR UPDATE;\n",
 		"note.sqlite.sql":   why + "-- name: Claim\nSELECT $1;\n",
 		"ignored.txt":       "-- name: Get\n",
 		"deeper/x.sql":      "-- name: Deep\nSELECT $1;\n",
@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 		"note.All": {postgres: "SELECT count(*) FROM note", sqlite: "SELECT count(*) FROM note", global: true},
 		"note.Newest": {postgres: "SELECT a FROM note\n WHERE workspace_id = $1 AND a = 'x@Front' ORDER BY b @> 1",
 			sqlite: "SELECT a FROM note\n WHERE workspace_id = $1 AND a = 'x@Front' ORDER BY b @> 1"},
-		"note.Claim": {postgres: "SELECT $1 FOR UPDATE", sqlite: "SELECT $1"},
+		"note.Claim": {postgres: "SELECT $1 FROM note\n WHERE workspace_id = $1 FOR UPDATE", sqlite: "SELECT $1"},
 	}
 	for _, q := range got {
 		is := query{q.Text(db.Postgres), q.Text(db.SQLite), q.Global()}

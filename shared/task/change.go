@@ -104,7 +104,9 @@ func (s *Store) patchFields(ctx context.Context, tx Tx, t *Task, p Patch) error 
 	b.Exec(s.q.Patch, t.ID, t.Title, t.Description, t.Priority, encode(t.Tags), t.EstimatedAt, t.MaxRetries)
 	if p.Tags != nil {
 		b.Exec(s.q.DeleteTags, t.ID)
-		b.Exec(s.q.AddTags, t.ID, encode(t.Tags))
+		if rows := tagRows(*t); len(rows) > 0 {
+			b.Exec(s.q.AddTags, encode(rows))
+		}
 	}
 	return nil
 }

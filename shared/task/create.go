@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"strings"
 )
 
 // Defaults of a new task.
@@ -17,150 +15,104 @@ const (
 	DefaultBackoff  = 300 // seconds
 )
 
-// Create adds a PENDING task and returns it. It uses the fields that describe the work: title,
-// description, type, priority, estimates, retries, input, metadata, tags, project, milestone,
-// thread, dependencies both ways, trust and creator, and the id where there is one. Errors: [problem.InvalidError],
-// [MissingError], [CycleError], [StatusError] of a task that it is to block.
+// Create is [Store.CreateAll] of one task.
 func (s *Store) Create(ctx context.Context, tx Tx, t Task) (Task, error) {
-	if err := t.check(ctx); err != nil {
+	made, err := s.CreateAll(ctx, tx, []Task{t})
+	if err != nil {
 		return Task{}, err
 	}
-	t.ID = cmp.Or(t.ID, s.ids())
-	if err := s.resolve(ctx, tx, &t); err != nil {
-		return Task{}, err
+	return made[0], nil
+}
+
+// CreateAll adds PENDING tasks and returns them, in a number of statements that does not grow. It uses
+// the fields that describe the work: title, description, type, priority, estimates, retries, input,
+// metadata, tags, project, milestone, thread, dependencies both ways, trust and creator. Tasks that are
+// given ids may depend on each other. Errors: [problem.InvalidError], [MissingError], [CycleError],
+// [StatusError] of a task that one is to block. After an error the transaction must not be committed.
+func (s *Store) CreateAll(ctx context.Context, tx Tx, tasks []Task) ([]Task, error) {
+	tasks = slices.Clone(tasks)
+	for i := range tasks {
+		if err := tasks[i].check(ctx); err != nil {
+			return nil, ofOne(tasks, i, err)
+		}
+		tasks[i].ID = cmp.Or(strings.ToLower(tasks[i].ID), s.ids())
+	}
+	if len(tasks) == 0 {
+		return nil, nil
+	}
+	edges, err := s.resolve(ctx, tx, tasks)
+	if err != nil {
+		return nil, err
+	}
+	rows, entries, tags := make([]newRow, len(tasks)), make([]logRow, len(tasks)), [][2]string{}
+	for i, t := range tasks {
+		rows[i] = t.row()
+		entries[i] = s.entry(ctx, t, Entry{Event: Created, Message: "the task was created", To: Pending, Actor: t.CreatedBy})
+		tags = append(tags, tagRows(t)...)
 	}
 	b := tx.Later()
-	b.Exec(s.q.Insert, t.ID, t.Title, t.Description, db.Null(t.Type), t.Priority, db.Null(t.EstimatedMinutes), t.EstimatedAt, t.MaxRetries,
-		t.BackoffSeconds, string(t.Input), string(t.Metadata), encode(t.Tags), db.Null(t.Project), db.Null(t.Milestone), db.Null(t.Thread),
-		t.Untrusted, t.CreatedBy)
-	if len(t.Tags) > 0 {
-		b.Exec(s.q.AddTags, t.ID, encode(t.Tags))
+	b.Exec(s.q.Insert, encode(rows))
+	if len(tags) > 0 {
+		b.Exec(s.q.AddTags, encode(tags))
 	}
-	edges := [][2]string{}
-	for _, id := range t.DependsOn {
-		edges = append(edges, [2]string{t.ID, id})
+	if len(edges.all) > 0 {
+		b.Exec(s.q.AddEdges, encode(edges.all))
 	}
-	for _, id := range t.Blocks {
-		edges = append(edges, [2]string{id, t.ID})
+	if len(edges.blocked) > 0 {
+		b.Exec(s.q.TouchSome, encode(edges.blocked)) // who replaces their dependencies must have read these
 	}
-	if len(edges) > 0 {
-		b.Exec(s.q.AddEdges, encode(edges))
-	}
-	if len(t.Blocks) > 0 {
-		b.Exec(s.q.TouchSome, encode(t.Blocks)) // who replaces their dependencies must have read these
-	}
-	s.log(ctx, tx, t, Entry{Event: Created, Message: "the task was created", To: Pending, Actor: t.CreatedBy})
-	made, err := s.read(ctx, tx, t.ID)
+	s.logAll(tx, entries)
+	made, err := s.readAll(ctx, tx, tasks, true)
 	if err != nil {
-		return Task{}, fmt.Errorf("create a task: %w", err)
+		return nil, fmt.Errorf("create tasks: %w", err)
 	}
 	return made, nil
 }
 
-// resolve checks that everything a new task names is there, and that its dependencies close no
-// cycle.
-func (s *Store) resolve(ctx context.Context, tx Tx, t *Task) error {
-	if len(t.DependsOn)+len(t.Blocks) > 0 {
-		tx.Later().Exec(s.q.LockGraph)
-	}
-	if len(t.Blocks) > 0 {
-		tx.Later().Exec(s.q.LockSome, encode(t.Blocks))
-	}
-	if t.Thread+t.Project+t.Milestone != "" {
-		if err := s.named(ctx, tx, t); err != nil {
-			return err
-		}
-	}
-	if len(t.DependsOn)+len(t.Blocks) == 0 {
-		return nil
-	}
-	from := t.DependsOn
-	if len(t.Blocks) == 0 {
-		from = nil // nothing that it depends on can depend on it
-	}
-	some, on, err := s.graph(ctx, tx, slices.Concat(t.DependsOn, t.Blocks), from)
-	if err != nil {
+// ofOne says in an error which of several tasks it is about.
+func ofOne(tasks []Task, i int, err error) error {
+	if len(tasks) == 1 {
 		return err
 	}
-	if err := some.all("dependsOn", t.DependsOn); err != nil {
-		return err
-	}
-	if err := some.all("blocks", t.Blocks); err != nil {
-		return err
-	}
-	for _, id := range t.Blocks {
-		if of := some[id]; of.Status != Pending && of.Status != Paused {
-			e := of.illegal("a new dependency")
-			e.Why = fmt.Sprintf("task %s, which blocks names, is %s: only a PENDING or PAUSED task gets dependencies", id, of.Status)
-			return e
-		}
-		if some[id].dependsOn >= MaxEdges {
-			return problem.Invalid("blocks", "names task %s, which depends on %d tasks already: more it can't", id, MaxEdges)
-		}
-	}
-	if err := some.room(t.DependsOn, nil); err != nil {
-		return err
-	}
-	if path := shortest(on, from, t.Blocks); path != nil {
-		return &CycleError{slices.Concat([]string{t.ID}, path, []string{t.ID})}
-	}
-	return nil
+	return fmt.Errorf("task %d of %d (%q): %w", i+1, len(tasks), tasks[i].Title, err)
 }
 
-// named checks the thread, the project and the milestone that a task names. The project of a task
-// with a milestone is the milestone's.
-func (s *Store) named(ctx context.Context, tx Tx, t *Task) error {
-	var thread, project, closed, archived bool
-	var of *string
-	err := tx.Each(ctx, func(scan db.Scan) error { return scan(&thread, &project, &closed, &of, &archived) }, s.q.Named, db.Null(t.Thread), db.Null(t.Project), db.Null(t.Milestone))
-	switch {
-	case err != nil:
-		return fmt.Errorf("look for what a task names: %w", err)
-	case !thread:
-		return &MissingError{"threadId", "thread"}
-	case !project:
-		return &MissingError{"projectId", "project"}
-	case closed:
-		return problem.Invalid("projectId", "is archived: restore it first")
-	case t.Milestone == "":
-		return nil
-	case of == nil:
-		return &MissingError{"milestoneId", "milestone"}
-	case t.Project != "" && t.Project != *of:
-		return problem.Invalid("milestoneId", "belongs to another project")
-	case archived:
-		return problem.Invalid("milestoneId", "is archived, or its project is: restore it first")
-	}
-	t.Project = *of
-	return nil
+// newRow is a new task as the database gets it.
+type newRow struct {
+	ID          string `json:"id"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	Type        string `json:"type,omitempty"`
+	Priority    int    `json:"priority"`
+	Minutes     int    `json:"minutes,omitempty"`
+	Estimated   *int64 `json:"estimated,omitempty"` // microseconds since 1970
+	Retries     int    `json:"retries"`
+	Backoff     int    `json:"backoff"`
+	Input       string `json:"input"`
+	Metadata    string `json:"metadata"`
+	Tags        string `json:"tags"`
+	Project     string `json:"project,omitempty"`
+	Milestone   string `json:"milestone,omitempty"`
+	Thread      string `json:"thread,omitempty"`
+	Untrusted   bool   `json:"untrusted"`
+	Actor       string `json:"actor"`
 }
 
-// known are tasks by id, as far as dependencies need them.
-type known map[string]node
-
-// node is a task in the graph of dependencies. dependsOn and dependents count its edges.
-type node struct {
-	Task
-	dependsOn, dependents int
+func (t Task) row() newRow {
+	r := newRow{
+		ID: t.ID, Title: t.Title, Description: t.Description, Type: t.Type, Priority: t.Priority, Minutes: t.EstimatedMinutes, Retries: t.MaxRetries,
+		Backoff: t.BackoffSeconds, Input: string(t.Input), Metadata: string(t.Metadata), Tags: encode(t.Tags), Project: t.Project,
+		Milestone: t.Milestone, Thread: t.Thread, Untrusted: t.Untrusted, Actor: t.CreatedBy,
+	}
+	if t.EstimatedAt != nil {
+		r.Estimated = new(t.EstimatedAt.UnixMicro())
+	}
+	return r
 }
 
-// all returns a [MissingError] unless all ids are known.
-func (k known) all(field string, ids []string) error {
-	for _, id := range ids {
-		if _, ok := k[id]; !ok {
-			return &MissingError{field, "task"}
-		}
+func tagRows(t Task) (rows [][2]string) {
+	for _, tag := range t.Tags {
+		rows = append(rows, [2]string{t.ID, tag})
 	}
-	return nil
-}
-
-// room returns a [problem.InvalidError] if a task can't depend on one of ids because too many do. has
-// are those that it depends on already. The caller holds the lock of the graph.
-func (k known) room(ids, has []string) error {
-	for _, id := range ids {
-		if k[id].dependents >= MaxDependents && !slices.Contains(has, id) {
-			return problem.Invalid("dependsOn", "names task %s, on which %d tasks depend already: more can't", id, MaxDependents)
-		}
-	}
-	return nil
+	return rows
 }

@@ -62,14 +62,41 @@ type Entry struct {
 	CreatedAt  time.Time
 }
 
-// log queues a row about a task.
-func (s *Store) log(ctx context.Context, tx Tx, t Task, e Entry) {
+// logRow is a row of the log as the database gets it.
+type logRow struct {
+	ID      string   `json:"id"`
+	Task    string   `json:"task"`
+	Level   Level    `json:"level"`
+	Event   Event    `json:"event"`
+	Message string   `json:"message"`
+	Details string   `json:"details,omitempty"`
+	Was     Status   `json:"was,omitempty"`
+	Becomes Status   `json:"becomes,omitempty"`
+	Attempt int      `json:"attempt,omitempty"`
+	Agent   string   `json:"agent,omitempty"`
+	Session string   `json:"session,omitempty"`
+	Stack   string   `json:"stack,omitempty"`
+	Actor   string   `json:"actor"`
+	Trace   trace.ID `json:"trace,omitempty"`
+}
+
+// entry returns a row about a task, without secrets.
+func (s *Store) entry(ctx context.Context, t Task, e Entry) logRow {
 	id, _ := trace.From(ctx)
 	known := redact.From(ctx).Values()
-	tx.Later().Exec(s.q.Log, s.ids(), t.ID, cmp.Or(e.Level, Info), e.Event, known.Text(e.Message), known.JSON(activity.Storable(e.Details)),
-		db.Null(e.From), db.Null(e.To), db.Null(t.Attempt), db.Null(t.Agent), db.Null(t.Session), db.Null(known.Text(e.StackTrace)),
-		e.Actor, db.Null(id))
+	return logRow{
+		ID: s.ids(), Task: t.ID, Level: cmp.Or(e.Level, Info), Event: e.Event, Message: known.Text(e.Message),
+		Details: string(known.JSON(activity.Storable(e.Details))), Was: e.From, Becomes: e.To, Attempt: t.Attempt, Agent: t.Agent,
+		Session: t.Session, Stack: known.Text(e.StackTrace), Actor: e.Actor, Trace: id,
+	}
 }
+
+// log queues a row about a task.
+func (s *Store) log(ctx context.Context, tx Tx, t Task, e Entry) {
+	s.logAll(tx, []logRow{s.entry(ctx, t, e)})
+}
+
+func (s *Store) logAll(tx Tx, rows []logRow) { tx.Later().Exec(s.q.Log, encode(rows)) }
 
 // conflicts is the name space of the ids of conflicts.
 var conflicts = uuid.MustParse("5b0d7c1e-6f0a-4c3e-9a53-0f4d0c6d9e21")

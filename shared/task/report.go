@@ -7,10 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
-	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
@@ -22,20 +22,15 @@ type Report struct {
 	Agent   string // that reports for itself: it must hold the present attempt
 }
 
-// present locks the task of a report by [Store.head] or [Store.whole], and refuses a report on an
-// attempt that is not the present one. An attempt is over as soon as its task is neither ASSIGNED nor
-// RUNNING.
+// present locks the task of a report by [Store.head] or [Store.whole], and refuses a report that is not
+// on the present attempt.
 func (s *Store) present(ctx context.Context, tx Tx, r Report, read func(context.Context, Tx, string) (Task, error), what string) (Task, error) {
 	t, err := read(ctx, tx, r.Task)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = s.fits(ctx, tx, r, t, what)
+	}
+	if err != nil {
 		return Task{}, err
-	case r.Agent != "" && (r.Agent != t.Agent || !t.Status.Active()):
-		return Task{}, s.notHeld(ctx, tx, r, t)
-	case r.Attempt != 0 && (r.Attempt != t.Attempt || !t.Status.Active()):
-		return Task{}, &StaleError{Task: t.ID, Attempt: r.Attempt, Present: t.Attempt, Actor: r.Actor}
-	case !t.Status.Active():
-		return Task{}, t.illegal(what)
 	}
 	return t, nil
 }
@@ -46,21 +41,86 @@ func (s *Store) Present(ctx context.Context, tx Tx, r Report) (Task, error) {
 	return s.present(ctx, tx, r, s.head, "a report of usage")
 }
 
-// Complete ends a task as done. Errors: [db.ErrNoRows], [StaleError], [StatusError],
-// [problem.InvalidError].
-func (s *Store) Complete(ctx context.Context, tx Tx, r Report, output json.RawMessage, summary string) (Task, error) {
-	bad := &problem.InvalidError{}
-	value(ctx, bad, "outputResult", &output, MaxInput)
-	text(ctx, bad, "summary", &summary, 0, MaxDescription)
-	if err := bad.OrNil(); err != nil {
-		return Task{}, err
+// fits refuses a report on an attempt that is not the present one of a locked task. An attempt is over
+// as soon as its task is neither ASSIGNED nor RUNNING.
+func (s *Store) fits(ctx context.Context, tx Tx, r Report, t Task, what string) error {
+	switch {
+	case r.Agent != "" && (r.Agent != t.Agent || !t.Status.Active()):
+		return s.notHeld(ctx, tx, r, t)
+	case r.Attempt != 0 && (r.Attempt != t.Attempt || !t.Status.Active()):
+		return &StaleError{Task: t.ID, Attempt: r.Attempt, Present: t.Attempt, Actor: r.Actor}
+	case !t.Status.Active():
+		return t.illegal(what)
 	}
-	t, err := s.present(ctx, tx, r, s.head, "completion")
+	return nil
+}
+
+// Complete is [Store.CompleteAll] of one task.
+func (s *Store) Complete(ctx context.Context, tx Tx, r Report, output json.RawMessage, summary string) (Task, error) {
+	done, err := s.CompleteAll(ctx, tx, []Completion{{r, output, summary}})
 	if err != nil {
 		return Task{}, err
 	}
-	e := Entry{To: Completed, Message: "the task was completed", Actor: r.Actor}
-	return s.move(ctx, tx, t, "completed", "", e, s.q.Complete, output, db.Null(summary))
+	return done[0], nil
+}
+
+// Completion is a report that a task is done.
+type Completion struct {
+	Report
+	Output  json.RawMessage
+	Summary string
+}
+
+// CompleteAll ends tasks as done, in a number of statements that does not grow: all, or none. Errors:
+// [db.ErrNoRows], [StaleError], [StatusError], [problem.InvalidError]. After an error the transaction
+// must not be committed.
+func (s *Store) CompleteAll(ctx context.Context, tx Tx, all []Completion) ([]Task, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	all, tasks := slices.Clone(all), make([]Task, len(all))
+	for i := range all {
+		c := &all[i]
+		bad := &problem.InvalidError{}
+		value(ctx, bad, "outputResult", &c.Output, MaxInput)
+		text(ctx, bad, "summary", &c.Summary, 0, MaxDescription)
+		bad.If(slices.ContainsFunc(all[:i], func(o Completion) bool { return o.Task == c.Task }), "id", "is named twice")
+		if err := bad.OrNil(); err != nil {
+			return nil, err
+		}
+		tasks[i].ID = c.Task
+	}
+	tx.Later().Exec(s.q.LockSome, encode(idsOf(tasks)))
+	tasks, err := s.readAll(ctx, tx, tasks, false)
+	if err != nil {
+		return nil, err
+	}
+	type row struct {
+		ID      string  `json:"id"`
+		Was     Status  `json:"was"`
+		Attempt int     `json:"attempt"`
+		Output  *string `json:"output,omitempty"`
+		Summary string  `json:"summary,omitempty"`
+	}
+	rows, entries := make([]row, len(all)), make([]logRow, len(all))
+	for i, t := range tasks {
+		if err := s.fits(ctx, tx, all[i].Report, t, "completion"); err != nil {
+			return nil, err
+		}
+		rows[i] = row{ID: t.ID, Was: t.Status, Attempt: t.Attempt, Summary: all[i].Summary}
+		if all[i].Output != nil {
+			rows[i].Output = new(string(all[i].Output))
+		}
+		entries[i] = s.entry(ctx, t, Entry{Event: Transition, From: t.Status, To: Completed, Message: "the task was completed", Actor: all[i].Actor})
+	}
+	completed := tx.Later().Exec(s.q.Complete, encode(rows))
+	tx.Later().Exec(s.q.EndCompleted, encode(rows))
+	s.logAll(tx, entries)
+	done, err := s.readAll(ctx, tx, tasks, true)
+	if err == nil && completed.Affected() != int64(len(all)) {
+		err = fmt.Errorf("complete tasks: %d of %d were locked and have changed", int64(len(all))-completed.Affected(), len(all))
+	}
+	return done, err
 }
 
 // Failure is how an attempt failed.

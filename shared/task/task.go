@@ -151,11 +151,11 @@ func (e *MissingError) Error() string {
 }
 
 type queries struct {
-	Get, List, ListOldest, ListUrgent            db.Query
+	Get, GetSome, List, ListOldest, ListUrgent   db.Query
 	Insert, AddTags, DeleteTags, Lock            db.Query
 	Patch, Pause, Resume, Cancel, Retry, Archive db.Query
 	Complete, Abort, Fail, Progress              db.Query
-	EndAttempt, NoteCheckpoint                   db.Query
+	EndAttempt, EndCompleted, NoteCheckpoint     db.Query
 	Unassign, LatestOf                           db.Query
 	Named, Some, LockGraph, LockSome             db.Query
 	Edges, AddEdges, DeleteEdges                 db.Query
@@ -220,6 +220,36 @@ func (s *Store) head(ctx context.Context, tx Tx, id string) (Task, error) {
 func (s *Store) whole(ctx context.Context, tx Tx, id string) (Task, error) {
 	tx.Later().Exec(s.q.Lock, id)
 	return s.read(ctx, tx, id)
+}
+
+// readAll reads the tasks with the ids of others, in their order, after what is queued. It returns
+// [db.ErrNoRows] if one is not there.
+func (s *Store) readAll(ctx context.Context, tx Tx, tasks []Task, whole bool) ([]Task, error) {
+	var found []Task
+	if err := tx.Each(ctx, collect(&found), s.q.GetSome, encode(idsOf(tasks)), whole); err != nil {
+		return nil, fmt.Errorf("read tasks: %w", err)
+	}
+	place := make(map[string]int, len(found))
+	for i, t := range found {
+		place[t.ID] = i
+	}
+	out := make([]Task, len(tasks))
+	for i, t := range tasks {
+		at, ok := place[t.ID]
+		if !ok {
+			return nil, fmt.Errorf("read task %s: %w", t.ID, db.ErrNoRows)
+		}
+		out[i] = found[at]
+	}
+	return out, nil
+}
+
+func idsOf(tasks []Task) []string {
+	ids := make([]string, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.ID
+	}
+	return ids
 }
 
 func first(found []Task, err error) (Task, error) {

@@ -25,10 +25,6 @@ SELECT CAST(t.id AS text), t.status,
   FROM agent_tasks t
  WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i);
 
--- name: AddTags
-INSERT INTO agent_task_tags (workspace_id, tag, task_id)
-SELECT CAST($1 AS uuid), i, CAST($2 AS uuid) FROM jsonb_array_elements_text(CAST($3 AS jsonb)) i;
-
 -- name: AddEdges
 INSERT INTO agent_task_dependencies (workspace_id, task_id, depends_on)
 SELECT CAST($1 AS uuid), CAST(e ->> 0 AS uuid), CAST(e ->> 1 AS uuid) FROM jsonb_array_elements(CAST($2 AS jsonb)) e;
@@ -42,3 +38,53 @@ WITH RECURSIVE reached (id) AS (
 SELECT CAST(d.task_id AS text), CAST(d.depends_on AS text)
   FROM agent_task_dependencies d JOIN reached r ON d.task_id = r.id
  WHERE d.workspace_id = $1;
+
+-- name: GetSome
+SELECT @row
+  FROM agent_tasks t
+ WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i);
+
+-- name: Named
+-- Of each new task: whether its thread is there, whether its project is and is archived, its milestone's
+-- project, and whether that or the milestone is archived.
+SELECT n.place,
+       n.thread IS NULL OR EXISTS (SELECT 1 FROM threads o WHERE o.workspace_id = $1 AND o.id = n.thread),
+       n.project IS NULL OR p.id IS NOT NULL, p.archived_at IS NOT NULL,
+       m.project_id, m.archived_at IS NOT NULL OR mp.archived_at IS NOT NULL
+  FROM jsonb_to_recordset(CAST($2 AS jsonb)) n (place integer, thread uuid, project uuid, milestone uuid)
+  LEFT JOIN projects p ON p.workspace_id = $1 AND p.id = n.project
+  LEFT JOIN milestones m ON m.workspace_id = $1 AND m.id = n.milestone
+  LEFT JOIN projects mp ON mp.workspace_id = $1 AND mp.id = m.project_id;
+
+-- name: Insert
+INSERT INTO agent_tasks (workspace_id, id, title, description, task_type, priority, estimated_duration_minutes, estimated_completion_at, max_retries,
+  retry_backoff_seconds, input_context, metadata, tags, project_id, milestone_id, thread_id, trust, created_by, created_at, updated_at)
+SELECT CAST($1 AS uuid), n.id, n.title, n.description, n.type, n.priority, n.minutes, timestamptz 'epoch' + n.estimated * interval '1 microsecond',
+       n.retries, n.backoff, n.input, n.metadata, n.tags, n.project, n.milestone, n.thread, CASE WHEN n.untrusted THEN 'outside' ELSE 'operator' END,
+       n.actor, lk_now(), lk_now()
+  FROM jsonb_to_recordset(CAST($2 AS jsonb)) n (id uuid, title text, description text, type text, priority integer, minutes integer, estimated bigint,
+       retries integer, backoff integer, input text, metadata text, tags text, project uuid, milestone uuid, thread uuid, untrusted boolean, actor text);
+
+-- name: AddTags
+INSERT INTO agent_task_tags (workspace_id, tag, task_id)
+SELECT CAST($1 AS uuid), e ->> 1, CAST(e ->> 0 AS uuid) FROM jsonb_array_elements(CAST($2 AS jsonb)) e;
+
+-- name: Complete
+-- Changes tasks only from the status and the attempt that were read.
+UPDATE agent_tasks AS t SET status = 'COMPLETED', output_result = c.output, summary = c.summary, progress_percent = 100, completed_at = lk_now(),
+       version = t.version + 1, updated_at = lk_now()
+  FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, was text, attempt integer, output text, summary text)
+ WHERE t.workspace_id = $1 AND t.id = c.id AND t.status = c.was AND t.attempt = c.attempt;
+
+-- name: EndCompleted
+UPDATE agent_task_attempts AS a SET ended_at = lk_now(), outcome = 'completed'
+  FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, attempt integer)
+ WHERE a.workspace_id = $1 AND a.task_id = c.id AND a.number = c.attempt AND a.ended_at IS NULL;
+
+-- name: Log
+INSERT INTO agent_task_logs (workspace_id, id, task_id, level, event, message, details, previous_status, new_status, attempt, agent_id,
+  session_key, stack_trace, actor, trace_id, created_at)
+SELECT CAST($1 AS uuid), l.id, l.task, l.level, l.event, l.message, l.details, l.was, l.becomes, l.attempt, l.agent, l.session, l.stack, l.actor,
+       l.trace, lk_now()
+  FROM jsonb_to_recordset(CAST($2 AS jsonb)) l (id uuid, task uuid, level text, event text, message text, details text, was text, becomes text,
+       attempt integer, agent uuid, session text, stack text, actor text, trace text);

@@ -13,12 +13,15 @@ t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.cancelle
 (SELECT string_agg(CAST(d.task_id AS text), ',' ORDER BY d.task_id)
           FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.depends_on = t.id)
 
--- name: Get
+-- part: row
 -- Only where $3 says so are the edges read, and the columns that may be large.
-SELECT @columns,
+@columns,
        CASE WHEN $3 THEN @dependsOn END,
        CASE WHEN $3 THEN @blocks END,
        CASE WHEN $3 THEN t.input_context END, CASE WHEN $3 THEN t.output_result END, CASE WHEN $3 THEN t.checkpoint_data END
+
+-- name: Get
+SELECT @row
   FROM agent_tasks t
  WHERE t.workspace_id = $1 AND t.id = $2;
 
@@ -63,11 +66,6 @@ SELECT @columns,
  ORDER BY t.priority DESC, t.created_at, t.id
  LIMIT $19;
 
--- name: Insert
-INSERT INTO agent_tasks (workspace_id, id, title, description, task_type, priority, estimated_duration_minutes, estimated_completion_at, max_retries,
-  retry_backoff_seconds, input_context, metadata, tags, project_id, milestone_id, thread_id, trust, created_by, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, CASE WHEN $17 THEN 'outside' ELSE 'operator' END, $18, lk_now(), lk_now());
-
 -- name: DeleteTags
 DELETE FROM agent_task_tags WHERE workspace_id = $1 AND task_id = $2;
 
@@ -102,11 +100,6 @@ UPDATE agent_tasks SET status = 'PENDING', status_reason = NULL, retry_count = 0
 UPDATE agent_tasks SET status = 'ARCHIVED', next_attempt_at = NULL, version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4;
 
--- name: Complete
-UPDATE agent_tasks SET status = 'COMPLETED', output_result = $5, summary = $6, progress_percent = 100, completed_at = lk_now(),
-       version = version + 1, updated_at = lk_now()
- WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4;
-
 -- name: Abort
 UPDATE agent_tasks SET status = 'ABORTED', last_error = $5, next_attempt_at = lk_plus(lk_now(), CAST($6 AS bigint)), retry_count = retry_count + 1,
        agent_id = NULL, session_key = NULL, version = version + 1, updated_at = lk_now()
@@ -137,23 +130,8 @@ SELECT coalesce(max(number), 0) FROM agent_task_attempts WHERE workspace_id = $1
 -- name: NoteCheckpoint
 UPDATE agent_task_attempts SET checkpoint_version = $4 WHERE workspace_id = $1 AND task_id = $2 AND number = $3;
 
--- name: Named
--- Whether the thread is there, whether the project is and is archived, the milestone's project, and
--- whether that or the milestone is archived.
-SELECT CAST($2 AS uuid) IS NULL OR EXISTS (SELECT 1 FROM threads WHERE workspace_id = $1 AND id = $2),
-       CAST($3 AS uuid) IS NULL OR EXISTS (SELECT 1 FROM projects WHERE workspace_id = $1 AND id = $3),
-       EXISTS (SELECT 1 FROM projects WHERE workspace_id = $1 AND id = $3 AND archived_at IS NOT NULL),
-       (SELECT CAST(m.project_id AS text) FROM milestones m WHERE m.workspace_id = $1 AND m.id = $4),
-       EXISTS (SELECT 1 FROM milestones m JOIN projects p ON p.workspace_id = m.workspace_id AND p.id = m.project_id
-                WHERE m.workspace_id = $1 AND m.id = $4 AND (m.archived_at IS NOT NULL OR p.archived_at IS NOT NULL));
-
 -- name: DeleteEdges
 DELETE FROM agent_task_dependencies WHERE workspace_id = $1 AND task_id = $2;
-
--- name: Log
-INSERT INTO agent_task_logs (workspace_id, id, task_id, level, event, message, details, previous_status, new_status, attempt, agent_id,
-  session_key, stack_trace, actor, trace_id, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, lk_now());
 
 -- name: Conflict
 -- The id says which task and which attempt, so that each is noted once.

@@ -497,3 +497,113 @@ func TestWhatItCosts(t *testing.T) {
 		}
 	})
 }
+
+// TestManyAtOnce are created and completed all or none, in a number of statements that does not grow.
+func TestManyAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		before := w.create(t, draft("before"))
+		blocked := w.create(t, draft("blocked"))
+		many := func(n int) []task.Task {
+			drafts := make([]task.Task, n)
+			for i := range drafts {
+				d := draft(fmt.Sprintf("No. %d", i))
+				d.ID, d.Tags, d.Input, d.DependsOn = ids(), []string{"all"}, json.RawMessage(`{"n": "<é"}`), []string{before.ID}
+				if i > 0 {
+					d.DependsOn = append(d.DependsOn, drafts[i-1].ID)
+				}
+				drafts[i] = d
+			}
+			drafts[0].Blocks = []string{blocked.ID}
+			return drafts
+		}
+		all := func(drafts []task.Task) (made []task.Task, err error) {
+			err = w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
+				made, err = w.s.CreateAll(ctx, tx, drafts)
+				return err
+			})
+			return made, err
+		}
+		for _, n := range []int{2, 40} {
+			stats := w.DB.Stats()
+			made, err := all(many(n))
+			if cost := w.DB.Stats().Sub(stats); err != nil || cost.Statements != 10 || cost.RoundTrips > 3 {
+				t.Fatalf("%d at once: %+v, %v", n, cost, err)
+			}
+			last := made[n-1]
+			if len(made) != n || last.Title != fmt.Sprintf("No. %d", n-1) || string(last.Input) != `{"n": "<é"}` || !slices.Contains(last.DependsOn, made[n-2].ID) ||
+				!slices.Equal(last.Tags, []string{"all"}) || !slices.Contains(made[0].Blocks, blocked.ID) {
+				t.Errorf("created %+v", last)
+			}
+			if logs := w.logs(t, last.ID); len(logs) != 1 || logs[0].Event != task.Created || logs[0].Actor != "user:ada" {
+				t.Errorf("its log: %+v", logs)
+			}
+			reports := make([]task.Completion, n)
+			for i, m := range made {
+				w.assign(t, m.ID)
+				reports[i] = task.Completion{Report: task.Report{Task: m.ID, Attempt: 1, Actor: "agent:a"}, Output: []byte(`[1]`), Summary: "done"}
+			}
+			complete := func(reports []task.Completion) (done []task.Task, err error) {
+				err = w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
+					done, err = w.s.CompleteAll(ctx, tx, reports)
+					return err
+				})
+				return done, err
+			}
+			late := slices.Clone(reports)
+			late[1].Attempt = 2
+			if _, err := complete(late); !errors.As(err, new(*task.StaleError)) || w.get(t, made[0].ID).Status != task.Assigned {
+				t.Errorf("one with an old attempt: %v", err)
+			}
+			if _, err := complete(append(late[:1:1], late[0])); err == nil {
+				t.Error("one task twice is taken")
+			}
+			late[1].Task = ids()
+			if _, err := complete(late); !errors.Is(err, db.ErrNoRows) {
+				t.Errorf("one that is not there: %v", err)
+			}
+			stats = w.DB.Stats()
+			done, err := complete(reports)
+			if cost := w.DB.Stats().Sub(stats); err != nil || cost.Statements != 6 || cost.RoundTrips > 3 {
+				t.Fatalf("%d at once: %+v, %v", n, cost, err)
+			}
+			for i, is := range done {
+				if is.ID != made[i].ID || is.Status != task.Completed || string(is.Output) != `[1]` || is.Summary != "done" || is.CompletedAt == nil {
+					t.Errorf("completed %+v", is)
+				}
+			}
+			if logs := w.logs(t, done[1].ID); logs[0].From != task.Assigned || logs[0].To != task.Completed || logs[0].Attempt != 1 || logs[0].Agent == "" {
+				t.Errorf("its log: %+v", logs[0])
+			}
+		}
+		for _, c := range []struct {
+			name  string
+			with  func(drafts []task.Task)
+			wrong func(error) bool
+		}{
+			{"no title", func(d []task.Task) { d[2].Title = "" }, func(err error) bool { return errors.As(err, new(*problem.InvalidError)) }},
+			{"no such task", func(d []task.Task) { d[2].DependsOn = []string{ids()} }, func(err error) bool { return errors.As(err, new(*task.MissingError)) }},
+			{"no such thread", func(d []task.Task) { d[2].Thread = ids() }, func(err error) bool { return errors.As(err, new(*task.MissingError)) }},
+			{"a cycle inside", func(d []task.Task) { d[0].DependsOn = []string{d[2].ID} }, func(err error) bool {
+				cycle, ok := errors.AsType[*task.CycleError](err)
+				return ok && len(cycle.Path) == 4 && cycle.Path[0] == cycle.Path[3]
+			}},
+			{"itself", func(d []task.Task) { d[1].DependsOn = []string{d[1].ID} }, func(err error) bool { return errors.As(err, new(*task.CycleError)) }},
+		} {
+			drafts := many(3)
+			c.with(drafts)
+			_, err := all(drafts)
+			if !c.wrong(err) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if _, err := w.s.Get(t.Context(), w.Workspace, drafts[0].ID); !errors.Is(err, db.ErrNoRows) {
+				t.Errorf("%s: some were created", c.name)
+			}
+		}
+		// A chain through a task that was there: it depends on the last, and the first on it.
+		drafts := many(3)
+		drafts[2].Blocks, drafts[0].Blocks, drafts[0].DependsOn = []string{blocked.ID}, nil, []string{blocked.ID}
+		if _, err := all(drafts); !errors.As(err, new(*task.CycleError)) {
+			t.Errorf("a cycle through a task that was there: %v", err)
+		}
+	})
+}
