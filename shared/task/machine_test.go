@@ -244,6 +244,18 @@ func replays(t *testing.T, w world, id string) {
 	if stored := (machine{is.Status, is.Cancelled, is.Attempt, is.Retries, false}); at != stored {
 		t.Fatalf("the log replays to %+v, and stored is %+v", at, stored)
 	}
+	attempts, open := 0, 0
+	if err := w.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
+		var n, version int
+		var outcome string
+		err := scan(&n, &outcome, &version)
+		if attempts++; outcome == "" {
+			open++
+		}
+		return err
+	}, w.q.Attempts, id); err != nil || attempts != is.Attempt || (open == 1) != is.Status.Active() || open > 1 {
+		t.Fatalf("a task that is %s in attempt %d has %d attempts, %d of them open: %v", is.Status, is.Attempt, attempts, open, err)
+	}
 }
 
 // TestOneWinnerPerRace has 50 callers change one task at once: each change that was made follows the
