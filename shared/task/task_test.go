@@ -583,7 +583,7 @@ func TestManyAtOnce(t *testing.T) {
 			{"no title", func(d []task.Task) { d[2].Title = "" }, func(err error) bool { return errors.As(err, new(*problem.InvalidError)) }},
 			{"no such task", func(d []task.Task) { d[2].DependsOn = []string{ids()} }, func(err error) bool { return errors.As(err, new(*task.MissingError)) }},
 			{"no such thread", func(d []task.Task) { d[2].Thread = ids() }, func(err error) bool { return errors.As(err, new(*task.MissingError)) }},
-			{"a cycle inside", func(d []task.Task) { d[0].DependsOn = []string{d[2].ID} }, func(err error) bool {
+			{"a cycle inside", func(d []task.Task) { d[0].DependsOn, d[0].Blocks = []string{d[2].ID}, nil }, func(err error) bool {
 				cycle, ok := errors.AsType[*task.CycleError](err)
 				return ok && len(cycle.Path) == 4 && cycle.Path[0] == cycle.Path[3]
 			}},
