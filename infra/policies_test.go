@@ -130,6 +130,9 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"OperateRole kms:Encrypt":                            `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":"webhook_sources"}}`,
 		"OperateRole ses:SendEmail":                          `"*" if {"StringEquals":{"ses:FromAddress":{"Ref":"EmailFrom"}}}`,
 		"OperateRole sns:Publish":                            `{"Not":{"Fn::Sub":"arn:${AWS::Partition}:sns:*:*:*"}}`, // no topic
+		"StartPolicy secretsmanager:GetSecretValue":          `{"Ref":"GatewayTokenSecretArn"}`,
+		"StartPolicy kms:Decrypt":                            under(`{"Ref":"GatewayTokenSecretArn"}`),
+		"StartPolicy lambda:InvokeFunction":                  `{"Ref":"AgentFunctionArns"}`,
 		"AgentPolicy kms:Encrypt":                            sealed,
 		"AgentPolicy kms:Decrypt":                            under(modelKeys) + " and " + sealed,
 		"AgentPolicy lambda:InvokeFunction":                  `{"Ref":"SkillFunctionArns"}`,
@@ -202,8 +205,10 @@ func TestSecretsByARNAreWiredWhereTheyAreGiven(t *testing.T) {
 		"HasModelSecret":         holds("Fn::Or", "HasAnthropicApiKeySecretArn", "HasOpenAiApiKeySecretArn"),
 		"HasModelSecretUnderKey": holds("Fn::And", "HasModelSecret", "HasSecretsKey"),
 		"HasAdminTokenSecretArn": given("AdminTokenSecretArn"), "HasJwtSecretSecretArn": given("JwtSecretSecretArn"),
-		"HasSignInSecret":         holds("Fn::Or", "HasAdminTokenSecretArn", "HasJwtSecretSecretArn"),
-		"HasSignInSecretUnderKey": holds("Fn::And", "HasSignInSecret", "HasSecretsKey"),
+		"HasGatewayTokenSecretArn": given("GatewayTokenSecretArn"),
+		"HasGatewaySecretUnderKey": holds("Fn::And", "HasGatewayTokenSecretArn", "HasSecretsKey"),
+		"HasSignInSecret":          holds("Fn::Or", "HasAdminTokenSecretArn", "HasJwtSecretSecretArn"),
+		"HasSignInSecretUnderKey":  holds("Fn::And", "HasSignInSecret", "HasSecretsKey"),
 	} {
 		if !is(x.Conditions[name], want) {
 			t.Errorf("%s is %v", name, x.Conditions[name])
@@ -224,13 +229,14 @@ func TestSecretsByARNAreWiredWhereTheyAreGiven(t *testing.T) {
 	want := map[string][]string{
 		"HasSecret": {"FunctionPolicy secretsmanager:GetSecretValue"}, "HasSecretUnderKey": {"FunctionPolicy kms:Decrypt"},
 		"HasModelSecret": {"AgentPolicy secretsmanager:GetSecretValue"}, "HasModelSecretUnderKey": {"AgentPolicy kms:Decrypt"},
-		"HasSignInSecret":         {"ChatRole secretsmanager:GetSecretValue", "CoordinatorRole secretsmanager:GetSecretValue", "OperateRole secretsmanager:GetSecretValue"},
+		"HasSignInSecret":          {"ChatRole secretsmanager:GetSecretValue", "CoordinatorRole secretsmanager:GetSecretValue", "OperateRole secretsmanager:GetSecretValue"},
+		"HasGatewayTokenSecretArn": {"StartPolicy secretsmanager:GetSecretValue"}, "HasGatewaySecretUnderKey": {"StartPolicy kms:Decrypt"},
 		"HasSignInSecretUnderKey": {"ChatRole kms:Decrypt", "CoordinatorRole kms:Decrypt", "OperateRole kms:Decrypt"},
 	}
 	if !maps.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("allowed are %v, want %v", got, want)
 	}
-	for _, secret := range []string{"AdminToken", "JwtSecret", "AnthropicApiKey", "OpenAiApiKey"} {
+	for _, secret := range []string{"AdminToken", "JwtSecret", "AnthropicApiKey", "OpenAiApiKey", "GatewayToken"} {
 		rule := []any{map[string]any{"Fn::Equals": []any{ref(secret), ""}}, map[string]any{"Fn::Equals": []any{ref(secret + "SecretArn"), ""}}}
 		if !slices.ContainsFunc(x.Rules["OneSource"].Assertions, func(a assertion) bool { return is(a.Assert, map[string]any{"Fn::Or": rule}) }) {
 			t.Errorf("%s may be given twice", secret)

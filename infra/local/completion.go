@@ -33,7 +33,7 @@ func completionScript() string {
 		fmt.Fprintf(&cases, "      %s) words=%q ;;\n", r.name, strings.Join(slices.Concat(r.does, r.actions), " "))
 	}
 	for _, of := range [][2]string{
-		{"locks", "release"}, {"trigger", "heartbeat"}, {"completion", "bash zsh"}, {"help", strings.Join(names, " ")},
+		{"locks", "release"}, {"trigger", "heartbeat coordinator"}, {"completion", "bash zsh"}, {"help", strings.Join(names, " ")},
 	} {
 		fmt.Fprintf(&cases, "      %s) words=%q ;;\n", of[0], of[1])
 	}

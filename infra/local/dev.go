@@ -99,8 +99,11 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		b.await(taken)
 		b.keep(first)
 	})
+	agent.Coordinator.Tend = func(ctx context.Context) { agent.Tender.All(ctx, b.background) }
 	b.working.Go(func() {
-		b.tend(cfg.CoordinatorEvery, func(ctx context.Context) { agent.Tender.All(ctx, b.background) })
+		c := newCycles(agent.Coordinator)
+		c.once(process) // what a process that has died was to do goes on at once
+		b.tend(cfg.CoordinatorEvery, c.once)
 	})
 	b.working.Go(func() {
 		b.tend(lookForDead, func(ctx context.Context) {

@@ -56,6 +56,20 @@ var lines = map[string]func(event) line{
 		return line{spans: []span{{bold, "taken over "}, {plain, "from a process of this host that has died: " + join(
 			count(e.number("lanes"), "lane")+" freed", count(e.number("rows"), "claim")+" given back", count(e.number("turns"), "turn")+" to go on with")}}}
 	},
+	"cycle ended": func(e event) line {
+		var done []string
+		for _, one := range []struct{ key, words string }{
+			{"assigned", " assigned"}, {"recovered", " taken back"}, {"requeued", " due again"}, {"timed_out", " timed out"}, {"failed", " failed"}, {"paused", " paused"},
+		} {
+			if n := e.number(one.key); n > 0 {
+				done = append(done, count(n, "task")+one.words)
+			}
+		}
+		if n := e.number("gone"); n > 0 {
+			done = append(done, count(n, "agent")+" no longer heard of")
+		}
+		return line{spans: []span{{bold, "coordinator "}, {plain, strings.Join(done, ", ")}}}
+	},
 	"turn goes on": func(e event) line {
 		return line{opens: true, spans: []span{{bold, "turn "}, {cyan, e.text("trace_id")}, {plain, fmt.Sprintf(" goes on, attempt %d", e.number("attempt"))}}}
 	},

@@ -42,6 +42,7 @@ func TestNothingStaysStuck(t *testing.T) {
 			proof := promise.Of(t, "R34", "SIGKILL, SIGTERM and cut connections of the built runner on "+engine,
 				fmt.Sprintf("0 stuck; all moves within %s, %s where the process died", afterACut, moves))
 			c := newChaos(t, binary, engine, seed)
+			newPuller(t, c)
 			for range promise.Figure(6, 150) {
 				if c.round(t); t.Failed() {
 					t.Fatalf("in round %d, %s\n%s", c.rounds, c.struck, c.runner)
@@ -81,7 +82,8 @@ type chaos struct {
 
 // piece is work that the runner has accepted. The receiver gets its effect under the key. A piece
 // with an execution may instead end without the effect and give a reason.
-type piece struct{ what, key, execution string }
+// A piece with a task ends when the task is completed.
+type piece struct{ what, key, execution, task string }
 
 func newChaos(t *testing.T, binary, engine string, seed uint64) *chaos {
 	t.Helper()
@@ -200,7 +202,14 @@ func (c *chaos) must(t *testing.T, method, path, body string, into any) {
 func (c *chaos) accept(what, key, execution string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.accepted = append(c.accepted, piece{what, key, execution})
+	c.accepted = append(c.accepted, piece{what, key, execution, ""})
+}
+
+// acceptTask records a task.
+func (c *chaos) acceptTask(what, id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.accepted = append(c.accepted, piece{what, id, "", id})
 }
 
 // callers returns one caller for each kind of work. Each records the work that the runner has
@@ -248,6 +257,17 @@ func (c *chaos) callers(round int) []func() {
 					}
 					c.accept(what, key("webhook-"+event), d.ID)
 				}
+			}
+		},
+		func() { // one that depends on the other; the agent completes both
+			var first, second struct{ ID string }
+			if status, ok := c.ask("POST", "/agent-tasks", `{"title":"`+key("task")+`","retryBackoffSeconds":1}`, &first); !ok || status >= 300 {
+				return
+			}
+			c.acceptTask("a task", first.ID)
+			status, ok := c.ask("POST", "/agent-tasks", `{"title":"`+key("task")+`","retryBackoffSeconds":1,"dependsOn":["`+first.ID+`"]}`, &second)
+			if ok && status < 300 {
+				c.acceptTask("a task that depends on another", second.ID)
 			}
 		},
 		func() {
@@ -370,7 +390,7 @@ func (c *chaos) stuck() (all []string) {
 	accepted := slices.Clone(c.accepted)
 	c.mu.Unlock()
 	for _, p := range accepted[c.moved:] {
-		if c.world.Came(p.key) == 0 && !c.ended(p.execution) {
+		if p.task == "" && c.world.Came(p.key) == 0 && !c.ended(p.execution) || p.task != "" && !c.completed(p.task) {
 			all = append(all, p.what+" "+p.key)
 		}
 	}
@@ -378,6 +398,13 @@ func (c *chaos) stuck() (all []string) {
 		c.moved = len(accepted)
 	}
 	return all
+}
+
+// completed reports whether a task is.
+func (c *chaos) completed(task string) bool {
+	var t struct{ Status string }
+	_, ok := c.ask("GET", "/agent-tasks/"+task, "", &t)
+	return ok && t.Status == "COMPLETED"
 }
 
 // ended reports whether an execution has ended.

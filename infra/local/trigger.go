@@ -12,17 +12,21 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app/mail"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
+	"github.com/lanekeeper/lanekeeper/shared/surface/coordinator"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// trigger runs one beat in this process. With a payload it is like a delivery of the schedule.
-// Without one the beat is by hand and runs every phase.
+// trigger runs one beat, or the coordinator's cycles, in this process. With a payload it is like a
+// delivery of the schedule. Without one it is by hand; a beat then runs every phase.
 func trigger(flags *flag.FlagSet) action {
 	payload := flags.String("payload", "", "a `FILE` with the event to deliver, - for stdin; without it the beat is by hand")
 	wait := flags.Bool("wait", false, "when the lane is taken, wait for it, a minute at most")
 	return func(ctx context.Context, c *console, args []string) error {
+		if len(args) == 1 && args[0] == "coordinator" && !*wait {
+			return c.cycle(ctx, *payload)
+		}
 		if len(args) != 1 || args[0] != "heartbeat" {
-			return misused("trigger takes the name of a function; in this release there is one: heartbeat")
+			return misused("trigger takes the name of a function: heartbeat or coordinator (which takes no --wait)")
 		}
 		tick := heartbeat.Tick{Full: true}
 		if *payload != "" {
@@ -63,7 +67,10 @@ func trigger(flags *flag.FlagSet) action {
 }
 
 // tick reads the event in a file, like the function heartbeat.
-func (c *console) tick(file string) (t heartbeat.Tick, err error) {
+func (c *console) tick(file string) (heartbeat.Tick, error) { return payload(c, file, edge.DecodeTick) }
+
+// payload reads the event in a file, or from stdin if the file is "-".
+func payload[T any](c *console, file string, decode func([]byte) (T, error)) (t T, err error) {
 	var raw []byte
 	if file == "-" {
 		raw, err = io.ReadAll(c.in)
@@ -71,12 +78,54 @@ func (c *console) tick(file string) (t heartbeat.Tick, err error) {
 		raw, err = os.ReadFile(file)
 	}
 	if err == nil {
-		t, err = edge.DecodeTick(raw)
+		t, err = decode(raw)
 	}
 	if err != nil {
 		return t, &exitError{exitUsage, fmt.Errorf("read the payload: %w", err)}
 	}
 	return t, nil
+}
+
+// cycle runs the coordinator's cycles of an event, or one in each workspace.
+func (c *console) cycle(ctx context.Context, file string) error {
+	var tick coordinator.Tick
+	if file != "" {
+		var err error
+		if tick, err = payload(c, file, edge.DecodeCycle); err != nil {
+			return err
+		}
+	}
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	d, err := connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	core := app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig)
+	agent, err := wire.New(core, instance(), mail.Channels(core)...)
+	if err != nil {
+		return err
+	}
+	report, err := agent.Coordinator.Run(ctx, tick)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("stopped; the next cycle does the rest")
+	}
+	if err != nil {
+		return err
+	}
+	return c.answer(report, func(w io.Writer) { printCycles(newPaper(w, c.environ), c.name, report) })
+}
+
+func printCycles(p paper, name string, r coordinator.Report) {
+	p.print(true, span{bold, "cycles   "}, span{plain, join(count(int64(r.Cycles), "cycle")+" ran", took(time.Duration(r.DurationMS)*time.Millisecond))})
+	if r.Busy > 0 {
+		p.print(true, span{bold, "busy     "}, span{plain, count(int64(r.Busy), "workspace") + " in which another process runs one"})
+	}
+	p.print(true)
+	p.print(true, span{dim, "What is to be done: " + name + " tasks"})
 }
 
 // outcome returns the error for the exit code of a beat. A skipped beat has not failed.

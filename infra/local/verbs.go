@@ -26,7 +26,7 @@ type action func(ctx context.Context, c *console, args []string) error
 func verbs() []verb {
 	first := []verb{
 		{"dev", "", "run everything in this process, until Ctrl-C", dev},
-		{"trigger", "heartbeat [--payload FILE] [--wait]", "run one beat in this process, and report", trigger},
+		{"trigger", "heartbeat|coordinator [--payload FILE] [--wait]", "run one beat, or the coordinator's cycles, in this process, and report", trigger},
 		{"ask", "MESSAGE [--thread ID]", "talk with the agent, in this process", askVerb},
 		{"trace", "ID [--full]", "tell the story of one trace", traceVerb},
 		{"locks", "[release LANE --reason TEXT]", "list who holds which lane, or end a hold by force", locks},

@@ -127,6 +127,7 @@ func (s *server) createTask(ctx context.Context, in *createTaskInput) (*createdA
 	if err != nil {
 		return nil, err
 	}
+	s.Send(by.Workspace) // wakes the coordinator
 	return &createdAt[taskItem]{"/api/v1/agent-tasks/" + t.ID, tagOf(t.Version), taskOf(t)}, nil
 }
 
@@ -264,6 +265,9 @@ func (s *server) changeTask(ctx context.Context, what, id string, fn func(ctx co
 	if err != nil && !errors.Is(err, errNoChange) {
 		return nil, err
 	}
+	if t.Status != task.Running {
+		s.Send(by.Workspace) // wakes the coordinator
+	}
 	return taskOutput(t), nil
 }
 
@@ -333,7 +337,7 @@ type taskExplanation struct {
 
 // explainTask says why a task is not running. It is called by the Engine Room and lanekeeper tasks.
 func (s *server) explainTask(ctx context.Context, in *IDPath) (*answer[taskExplanation], error) {
-	summary, reasons, err := s.Tasks.Why(ctx, workspace(ctx), in.id())
+	summary, reasons, err := s.Coordinator.Why(ctx, workspace(ctx), in.id())
 	if err != nil {
 		return nil, err
 	}

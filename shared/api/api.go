@@ -21,6 +21,7 @@ import (
 	"sync"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
@@ -71,6 +72,10 @@ type Deps struct {
 	// Background runs fn after the response to a request, under a context of its own. It keeps the
 	// process running until fn has returned.
 	Background func(fn func(context.Context))
+	// Coordinator gives tasks to agents.
+	Coordinator *coordinate.Coordinator
+	// Gateway returns an error if what starts agents cannot be reached; nil: there is none.
+	Gateway func(context.Context) error
 	// Valkey returns an error if the live view cannot be reached; nil: there is no live view.
 	Valkey func(context.Context) error
 	// Version is the program's version, for the OpenAPI document.
@@ -81,7 +86,7 @@ type Deps struct {
 }
 
 // optionalDeps are the fields of [Deps] and of its parts that may be nil.
-var optionalDeps = []string{"Valkey", "Resources", "Claim", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender", "Meters"}
+var optionalDeps = []string{"Valkey", "Gateway", "Resources", "Claim", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender", "Meters"}
 
 // missing returns an error that names the required fields that are nil.
 func (d Deps) missing() error {
@@ -113,7 +118,8 @@ type server struct {
 	runs   *telling.Executions
 	open   sse.Open
 	// checked caches the health check for callers without a role.
-	checked *checked
+	checked *checked[healthOutput]
+	cycling *checked[coordinatorHealthOutput]
 	// slugs caches the slugs of workspaces for the problems that [server.missing] returns. A slug
 	// never changes.
 	slugs sync.Map // db.Workspace → string
@@ -130,7 +136,7 @@ func New(d Deps) (http.Handler, error) {
 	}
 	streams := d.Streams.OrDefault()
 	d.Streams = &streams
-	s := &server{Deps: d, mux: http.NewServeMux(), checked: newChecked(), runs: telling.New(d.Operate.Runner, streams)}
+	s := &server{Deps: d, mux: http.NewServeMux(), checked: newChecked[healthOutput](), cycling: newChecked[coordinatorHealthOutput](), runs: telling.New(d.Operate.Runner, streams)}
 	var err error
 	if s.keys, err = newIdempotency(s); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)

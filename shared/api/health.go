@@ -68,6 +68,14 @@ func (s *server) parts(ctx context.Context) (out healthOutput) {
 			h.Database = "down"
 		}
 	})
+	if s.Gateway != nil {
+		h.Gateway = "reachable"
+		wg.Go(func() {
+			if !s.there(ctx, "gateway", s.Gateway) {
+				h.Gateway = "unreachable"
+			}
+		})
+	}
 	if s.Valkey != nil {
 		h.Valkey = "connected"
 		wg.Go(func() {
@@ -83,7 +91,7 @@ func (s *server) parts(ctx context.Context) (out healthOutput) {
 		h.Status, out.Status = "unhealthy", http.StatusServiceUnavailable
 	case s.full(ctx):
 		h.Status, h.Reason, out.Status = "unhealthy", noSpace, http.StatusServiceUnavailable
-	case h.Valkey == "down":
+	case h.Valkey == "down", h.Gateway == "unreachable":
 		h.Status = "degraded"
 	}
 	out.Body = h
@@ -95,21 +103,21 @@ const checkKept = time.Second
 
 // checked caches the last check. Requests that arrive during a check wait for it and share its
 // result.
-type checked struct {
+type checked[T any] struct {
 	busy chan struct{} // binary semaphore that guards the state below
 	at   time.Time
-	last healthOutput
+	last T
 }
 
-func newChecked() *checked { return &checked{busy: make(chan struct{}, 1)} }
+func newChecked[T any]() *checked[T] { return &checked[T]{busy: make(chan struct{}, 1)} }
 
 // get returns the cached check, or runs a new one if the cached one is too old. The check goes on
 // if the client that started it disconnects.
-func (c *checked) get(ctx context.Context, clock func() time.Time, check func(context.Context) healthOutput) (healthOutput, error) {
+func (c *checked[T]) get(ctx context.Context, clock func() time.Time, check func(context.Context) T) (t T, err error) {
 	select {
 	case c.busy <- struct{}{}:
 	case <-ctx.Done():
-		return healthOutput{}, ctx.Err()
+		return t, ctx.Err()
 	}
 	defer func() { <-c.busy }()
 	if age := clock().Sub(c.at); age < 0 || age >= checkKept {

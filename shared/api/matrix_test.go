@@ -16,6 +16,11 @@ var right = map[string]struct {
 }{
 	"get-health":              {"/health", "", 200},
 	"get-metrics":             {"/metrics", "", 200},
+	"get-coordinator-health":  {"/health/coordinator", "", 200},
+	"get-coordinator-status":  {"/api/v1/coordinator/status", "", 200},
+	"run-coordinator":         {"/api/v1/coordinator/recover", `{}`, 200},
+	"list-coordinator-logs":   {"/api/v1/coordinator/logs", "", 200},
+	"command-coordinator":     {"/api/v1/coordinator/commands", `{"command":"recover"}`, 202},
 	"run-heartbeat":           {"/api/v1/heartbeat/run", `{}`, 202},
 	"operate":                 {"/api/v1/operate", `{"message":"Hello."}`, 200},
 	"follow-execution":        {"/api/v1/executions/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/events", "", 404},

@@ -127,13 +127,20 @@ func (s *server) finish(a *recorder, r *http.Request, begun time.Time) {
 			s.refuse(a, r.WithContext(ctx), internal)
 		}
 	}
-	s.Log.LogAttrs(ctx, slog.LevelInfo, "request",
+	level := slog.LevelInfo
+	if a.status < http.StatusMultipleChoices && polled[r.Pattern] {
+		level = slog.LevelDebug
+	}
+	s.Log.LogAttrs(ctx, level, "request",
 		slog.String("method", known(r.Method)), slog.String("route", routeOf(r)),
 		slog.Int("status", a.status), slog.Int64("duration_ms", s.Clock().Sub(begun).Milliseconds()))
 	if cut || aborted {
 		panic(http.ErrAbortHandler) // so that the client notices the incomplete response
 	}
 }
+
+// polled are the routes that each agent calls all the time. What comes of it is in the logs of tasks.
+var polled = map[string]bool{"POST /api/v1/agents/{id}/heartbeat": true, "POST /api/v1/agents/{id}/claim": true}
 
 var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,

@@ -48,6 +48,17 @@ func routes(s *server) []route {
 
 		{method: get, path: metricsPath, id: "get-metrics", least: auth.Member, loopback: true, handler: scraped,
 			caller: "Prometheus; on this machine without a token", summary: "Metrics as text: of the workspace, and on this machine or to the local admin of the whole installation"},
+		{method: get, path: "/health/coordinator", id: "get-coordinator-health", least: public, handler: typed(s.getCoordinatorHealth), also: []int{503},
+			caller: "load balancers, alarms; with a token the Engine Room", summary: "Do agents get tasks?"},
+		{method: get, path: v1 + "/coordinator/status", id: "get-coordinator-status", least: auth.Admin, handler: typed(s.getCoordinatorStatus),
+			caller: "the Engine Room, scripts", summary: "What the coordinator found last, in all workspaces that you administer"},
+		{method: post, path: v1 + "/coordinator/recover", id: "run-coordinator", least: auth.Admin, handler: typed(s.recoverTasks), also: []int{202}, refusals: []int{404},
+			surface: trace.Coordinator,
+			caller:  "the Engine Room, scripts", summary: "Run a cycle now: lost tasks are recovered, and due ones assigned"},
+		{method: get, path: v1 + "/coordinator/logs", id: "list-coordinator-logs", least: auth.Admin, handler: typed(s.listCoordinatorLogs), refusals: []int{404},
+			caller: "the Engine Room, scripts", summary: "The coordinator's log of a workspace, newest first"},
+		{method: post, path: v1 + "/coordinator/commands", id: "command-coordinator", least: auth.Admin, handler: typed(s.commandCoordinator), also: []int{202}, refusals: []int{404},
+			caller: "the Engine Room, scripts", summary: "Take a task from its agent, pause or drain an agent, or run a cycle: the next cycle does it"},
 
 		{method: post, path: v1 + "/heartbeat/run", id: "run-heartbeat", least: auth.Admin, handler: typed(s.runHeartbeat), also: []int{202}, refusals: []int{409},
 			surface: trace.Heartbeat, patient: true,

@@ -27,6 +27,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/channel"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/event"
@@ -171,6 +172,13 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 		t.Fatal(err)
 	}
 	if all.Inbox, err = inbox.New(d, secrets, box, ids); err != nil {
+		t.Fatal(err)
+	}
+	all.Coordinator, err = (&coordinate.Coordinator{
+		DB: d, Lanes: lanes, Tasks: all.Tasks, Agents: all.Agents, Outbox: box, Traces: all.Traces, IDs: ids,
+		Random: func() float64 { return 0.5 }, Log: slog.New(slog.DiscardHandler), Instance: "test",
+	}).Open()
+	if err != nil {
 		t.Fatal(err)
 	}
 	all.Heals, err5 = heal.New(d, ids, all.Registry, all.Automations)

@@ -44,6 +44,7 @@ func (k *checker) check() {
 	k.people()
 	k.web("OPENAI_BASE_URL", k.OpenAIBaseURL)
 	k.web("JWKS_URL", k.JWKSURL)
+	k.web("GATEWAY_URL", k.GatewayURL)
 	k.arns()
 	k.tokens()
 	if k.HeartbeatEvery < time.Minute {
@@ -187,6 +188,7 @@ func (k *checker) tokens() {
 	k.secret("ADMIN_TOKEN", k.AdminToken)
 	k.secret("OPENAI_API_KEY", k.OpenAIAPIKey)
 	k.secret("ANTHROPIC_API_KEY", k.AnthropicAPIKey)
+	k.secret("GATEWAY_TOKEN", k.GatewayToken)
 }
 
 // secret checks that a token has visible ASCII characters only, and at most 4096.

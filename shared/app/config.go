@@ -41,6 +41,8 @@ type Config struct {
 	SecretKeyFile     string        `env:"SECRET_KEY_FILE" envDefault:".lanekeeper/key"`
 	KMSKeyID          string        `env:"KMS_KEY_ID"`
 	EmailFrom         string        `env:"EMAIL_FROM"`
+	GatewayURL        string        `env:"GATEWAY_URL"` // starts agents whose spawner is http; empty: there is none
+	GatewayToken      string        `env:"GATEWAY_TOKEN"`
 	TendFunction      string        `env:"TEND_FUNCTION"`
 	HeartbeatEvery    time.Duration `env:"HEARTBEAT_EVERY" envDefault:"30m"`
 	CoordinatorEvery  time.Duration `env:"COORDINATOR_EVERY" envDefault:"30s"`
@@ -55,6 +57,7 @@ type Config struct {
 	AnthropicAPIKeySecretARN string `env:"ANTHROPIC_API_KEY_SECRET_ARN"`
 	AdminTokenSecretARN      string `env:"ADMIN_TOKEN_SECRET_ARN"`
 	JWTSecretSecretARN       string `env:"JWT_SECRET_SECRET_ARN"`
+	GatewayTokenSecretARN    string `env:"GATEWAY_TOKEN_SECRET_ARN"`
 
 	// Lambda sets the following variables.
 	Function  string `env:"AWS_LAMBDA_FUNCTION_NAME"`

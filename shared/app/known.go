@@ -14,8 +14,8 @@ func (c Config) Known() *redact.Redactor {
 	if r == nil {
 		r = redact.New(nil)
 	}
-	all := []string{c.AdminToken, c.JWTSecret, c.OpenAIAPIKey, c.AnthropicAPIKey}
-	for _, raw := range []string{c.DatabaseURL, c.RedisURL, c.OpenAIBaseURL, c.JWKSURL} {
+	all := []string{c.AdminToken, c.JWTSecret, c.OpenAIAPIKey, c.AnthropicAPIKey, c.GatewayToken}
+	for _, raw := range []string{c.DatabaseURL, c.RedisURL, c.OpenAIBaseURL, c.JWKSURL, c.GatewayURL} {
 		all = append(all, passwords(raw)...)
 	}
 	for _, s := range all {

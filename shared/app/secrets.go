@@ -27,6 +27,7 @@ func (c *Config) secretVariables() []secretVariable {
 		{"ANTHROPIC_API_KEY", &c.AnthropicAPIKey, &c.AnthropicAPIKeySecretARN},
 		{"ADMIN_TOKEN", &c.AdminToken, &c.AdminTokenSecretARN},
 		{"JWT_SECRET", &c.JWTSecret, &c.JWTSecretSecretARN},
+		{"GATEWAY_TOKEN", &c.GatewayToken, &c.GatewayTokenSecretARN},
 	}
 }
 

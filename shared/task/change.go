@@ -23,7 +23,16 @@ func (s *Store) move(ctx context.Context, tx Tx, t Task, outcome, failure string
 	}
 	e.Event, e.From = Transition, t.Status
 	s.log(ctx, tx, t, e)
+	if e.To != Archived {
+		s.wake(ctx, tx)
+	}
 	return s.after(ctx, tx, t.ID, moved)
+}
+
+func (s *Store) wake(ctx context.Context, tx Tx) {
+	if s.Wake != nil {
+		s.Wake(ctx, tx.Later())
+	}
 }
 
 // after reads a task after a change, and returns an error if the change did not find it as it was.

@@ -62,6 +62,7 @@ func (s *Store) CreateAll(ctx context.Context, tx Tx, tasks []Task) ([]Task, err
 		b.Exec(s.q.TouchSome, encode(edges.blocked)) // who replaces their dependencies must have read these
 	}
 	s.logAll(tx, entries)
+	s.wake(ctx, tx)
 	made, err := s.readAll(ctx, tx, tasks, true)
 	if err != nil {
 		return nil, fmt.Errorf("create tasks: %w", err)

@@ -116,6 +116,7 @@ func (s *Store) CompleteAll(ctx context.Context, tx Tx, all []Completion) ([]Tas
 	completed := tx.Later().Exec(s.q.Complete, encode(rows))
 	tx.Later().Exec(s.q.EndCompleted, encode(rows))
 	s.logAll(tx, entries)
+	s.wake(ctx, tx)
 	done, err := s.readAll(ctx, tx, tasks, true)
 	if err == nil && completed.Affected() != int64(len(all)) {
 		err = fmt.Errorf("complete tasks: %d of %d were locked and have changed", int64(len(all))-completed.Affected(), len(all))

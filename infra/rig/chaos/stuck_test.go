@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/lanekeeper/lanekeeper/infra/rig"
 	"github.com/lanekeeper/lanekeeper/infra/rig/outside"
 	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
@@ -77,6 +79,9 @@ type storm struct {
 	heart   *rig.Function
 	hook    *rig.Function
 	chat    *rig.Function
+	coord   *rig.Function
+	agent   string // pulls tasks
+	bearer  string // its token
 
 	rounds  int
 	slots   int // number of slots so far
@@ -96,10 +101,12 @@ type storm struct {
 }
 
 // piece is accepted work. The receiver gets its effect with the text key. A piece with an execution
-// may instead end without the effect and give a reason.
+// may instead end without the effect and give a reason. A piece with a task ends when that is completed.
 type piece struct {
 	what, key, execution string
-	beats                bool // a beat does the work
+
+	task  string
+	beats bool // a beat does the work
 }
 
 func newStorm(t *testing.T, engine string, random *rand.Rand, deck *[]int) *storm {
@@ -128,6 +135,11 @@ func newStorm(t *testing.T, engine string, random *rand.Rand, deck *[]int) *stor
 	}
 	s.operate, s.heart, s.hook = s.start(t, "operate", env), s.start(t, "heartbeat", env), s.start(t, "webhook", env)
 	s.chat = s.start(t, "chat", env)
+	s.coord = s.start(t, "coordinator", env)
+	s.agent = uuid.NewString()
+	var made struct{ Token string }
+	s.must(t, "PUT", "/agents/"+s.agent, `{"name":"puller","maxConcurrentTasks":5}`, &made)
+	s.bearer = made.Token
 	for name, more := range map[string]string{"note": "", "pay": `"requiresApproval":true,`, "jot": `"scope":"external",`} {
 		s.must(t, "POST", "/skills", `{"name":"`+name+`","kind":"http","description":"Does it.",`+more+`
 			"parameters":{"type":"object","properties":{"key":{"type":"string"}},"required":["key"]},
@@ -260,13 +272,13 @@ func (s *storm) talks(ctx context.Context) []func() {
 		func() { // the response begins after the turn is stored
 			key := fmt.Sprintf("turn-%d", s.rounds)
 			s.ask(ctx, "POST", "/operate", `{"message":"note `+key+`","stream":true}`, func(execution string) {
-				s.accept(piece{"a turn", key, execution, false})
+				s.accept(piece{what: "a turn", key: key, execution: execution})
 			})
 		},
 		func() {
 			key := fmt.Sprintf("approval-%d", s.rounds)
 			s.ask(ctx, "POST", "/operate", `{"message":"pay `+key+`","stream":true}`, func(execution string) {
-				s.accept(piece{"a turn that asks for an approval", key, execution, false})
+				s.accept(piece{what: "a turn that asks for an approval", key: key, execution: execution})
 			})
 		},
 	}
@@ -279,7 +291,7 @@ func (s *storm) visits(ctx context.Context) []func() {
 			key := fmt.Sprintf("chat-%d", s.rounds)
 			body := fmt.Sprintf(`{"message":"jot %s","user":"visitor-%d","stream":true}`, key, s.rounds)
 			s.askOf(ctx, s.chat, "POST", "/chat/messages", body, func(execution string) {
-				s.accept(piece{"a visitor's message", key, execution, false})
+				s.accept(piece{what: "a visitor's message", key: key, execution: execution})
 			})
 		},
 	}
@@ -299,17 +311,91 @@ func (s *storm) hooks(ctx context.Context) []func() {
 		func() {
 			key := fmt.Sprintf("webhook-%d", s.rounds)
 			if a := send("note", key); a.ok() {
-				s.accept(piece{"a webhook", key, "", false})
+				s.accept(piece{what: "a webhook", key: key})
 			}
 			key = fmt.Sprintf("webhook-said-%d", s.rounds)
 			if a := send("say", key); a.ok() {
-				s.accept(piece{"a webhook that is said to the agent", key, a.ID, false})
+				s.accept(piece{what: "a webhook that is said to the agent", key: key, execution: a.ID})
 			}
 			if inv, err := s.begin(ctx, s.operate, []byte(`{"source":"lanekeeper.tend"}`)); err == nil {
 				_, _ = inv.Wait(ctx) // the next minute does the rest
 			}
 		},
 	}
+}
+
+// tasks returns callers that create tasks, and an agent that does them, all through the coordinator.
+func (s *storm) tasks(ctx context.Context) []func() {
+	return []func(){
+		func() {
+			var first, second struct{ ID string }
+			if s.tell(ctx, token, "POST", "/agent-tasks", fmt.Sprintf(`{"title":"task-%d","retryBackoffSeconds":1}`, s.rounds), &first) != http.StatusCreated {
+				return
+			}
+			s.accept(piece{what: "a task", key: first.ID, task: first.ID})
+			body := fmt.Sprintf(`{"title":"task-%d, then","retryBackoffSeconds":1,"dependsOn":[%q]}`, s.rounds, first.ID)
+			if s.tell(ctx, token, "POST", "/agent-tasks", body, &second) == http.StatusCreated {
+				s.accept(piece{what: "a task that depends on another", key: second.ID, task: second.ID})
+			}
+		},
+		func() {
+			s.pull(ctx)
+			if inv, err := s.begin(ctx, s.coord, []byte(`{"by":"hand"}`)); err == nil {
+				_, _ = inv.Wait(ctx) // the next minute does the rest
+			}
+			s.pull(ctx)
+		},
+	}
+}
+
+// pull lets the agent complete what it has, and claim and complete what it gets.
+func (s *storm) pull(ctx context.Context) {
+	s.tell(ctx, s.bearer, "POST", "/agents/"+s.agent+"/heartbeat", `{"status":"WORKING"}`, nil)
+	var had struct{ Items []held }
+	s.tell(ctx, s.bearer, "GET", "/agents/"+s.agent+"/tasks?status=RUNNING", "", &had)
+	complete := func(h held) {
+		s.tell(ctx, s.bearer, "POST", "/agent-tasks/"+h.ID+"/complete", fmt.Sprintf(`{"attempt":%d}`, h.Attempt), nil)
+	}
+	for _, h := range had.Items {
+		complete(h)
+	}
+	for {
+		var h held
+		if s.tell(ctx, s.bearer, "POST", "/agents/"+s.agent+"/claim", `{}`, &h) != http.StatusOK {
+			return
+		}
+		complete(h)
+	}
+}
+
+// tell sends a request to the coordinator in the form that its HTTP API passes on. The status is 0 if
+// there is no response.
+func (s *storm) tell(ctx context.Context, bearer, method, path, body string, into any) (status int) {
+	path, query, _ := strings.Cut(path, "?")
+	event, _ := json.Marshal(map[string]any{
+		"version": "2.0", "rawPath": "/api/v1" + path, "rawQueryString": query, "body": body,
+		"headers": map[string]string{"authorization": "Bearer " + bearer, "content-type": "application/json"},
+		"requestContext": map[string]any{
+			"stage": "$default", "domainName": "jkl012.execute-api.eu-central-1.amazonaws.com",
+			"http": map[string]string{"method": method, "path": "/api/v1" + path, "sourceIp": "198.51.100.7"},
+		},
+	})
+	inv, err := s.begin(ctx, s.coord, event)
+	if err != nil {
+		return 0
+	}
+	res, err := inv.Wait(ctx)
+	var whole struct {
+		StatusCode int
+		Body       string
+	}
+	if err != nil || res.FunctionError != nil || json.Unmarshal(res.Payload, &whole) != nil {
+		return 0
+	}
+	if into != nil && whole.StatusCode < http.StatusMultipleChoices && json.Unmarshal([]byte(whole.Body), into) != nil {
+		return 0
+	}
+	return whole.StatusCode
 }
 
 // works returns callers that speak in a thread, and callers that create work for beats.
@@ -324,7 +410,7 @@ func (s *storm) works(ctx context.Context, t *testing.T) []func() {
 			thread := s.threads[s.rounds%len(s.threads)]
 			status, ok := s.ask(ctx, "POST", "/threads/"+thread+"/send", `{"executionId":"`+e.ID+`","body":"`+key("message")+`"}`, nil)
 			if ok && status < 300 {
-				s.accept(piece{"a message", key("message"), "", false})
+				s.accept(piece{what: "a message", key: key("message")})
 			}
 			s.done(ctx, e.ID)
 		},
@@ -339,11 +425,11 @@ func (s *storm) works(ctx context.Context, t *testing.T) []func() {
 				return
 			}
 			if waits {
-				s.accept(piece{"an automation whose event came", key("automation"), "", true})
+				s.accept(piece{what: "an automation whose event came", key: key("automation"), beats: true})
 			}
 			steps := `{"steps":[{"title":"Do it","skill":"note","inputs":{"key":"` + key("objective") + `"}}]}`
 			if status, ok = s.ask(ctx, "PUT", "/objectives/"+o.ID+"/steps", steps, nil); ok && status < 300 {
-				s.accept(piece{"an objective", key("objective"), "", true})
+				s.accept(piece{what: "an objective", key: key("objective"), beats: true})
 			}
 		},
 	}
@@ -395,7 +481,7 @@ func (s *storm) round(t *testing.T) {
 		s.timeout = short
 	}
 	ctx := t.Context()
-	calls := slices.Concat(s.works(ctx, t), s.hooks(ctx), s.visits(ctx))
+	calls := slices.Concat(s.works(ctx, t), s.hooks(ctx), s.visits(ctx), s.tasks(ctx))
 	if !slices.Contains(card.strikes, s.heart) { // otherwise turns would postpone its beat
 		calls = append(calls, s.talks(ctx)...)
 	}
@@ -496,6 +582,13 @@ func (s *storm) minute(t *testing.T) {
 	if res, err := inv.Wait(t.Context()); err != nil || res.FunctionError != nil {
 		t.Fatalf("tend: %v, %+v", err, res)
 	}
+	if inv, err = s.begin(t.Context(), s.coord, []byte(`{"by":"hand"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := inv.Wait(t.Context()); err != nil || res.FunctionError != nil {
+		t.Fatalf("cycle: %v, %+v", err, res)
+	}
+	s.pull(t.Context())
 	var waiting struct {
 		Items []struct{ ID string }
 	}
@@ -516,6 +609,10 @@ func (s *storm) stuck(t *testing.T) (all, beats []string) {
 	t.Helper()
 	for _, p := range s.accepted[s.moved:] {
 		switch {
+		case p.task != "":
+			if s.count(t, `SELECT count(*) FROM agent_tasks WHERE id = $1 AND status = 'COMPLETED'`, p.task) == 0 {
+				all = append(all, p.what+" "+p.key)
+			}
 		case s.outside.Came(p.key) > 0:
 		case p.beats && s.count(t, `SELECT (SELECT count(*) FROM executions e JOIN agent_automations a ON e.subject = 'automation:' || a.id
 				  WHERE a.name = $1 AND e.status IN ('failed', 'stalled'))
@@ -565,6 +662,9 @@ func (s *storm) deal() strike {
 		{name: "a stall of chat", strikes: []*rig.Function{s.chat}, stall: true},
 		{name: "a stall of operate", strikes: operate, stall: true},
 		{name: "a stall of the heartbeat", strikes: heart, stall: true},
+		{name: "SIGKILL of the coordinator", strikes: []*rig.Function{s.coord}},
+		{name: "SIGKILL of the coordinator and operate", strikes: []*rig.Function{s.coord, s.operate}},
+		{name: "a stall of the coordinator", strikes: []*rig.Function{s.coord}, stall: true},
 		{name: "the way to the model", cut: s.proxies[0]},
 		{name: "the way to the receiver", cut: s.proxies[1]},
 		{name: "the way to the database", cut: s.proxies[2]},

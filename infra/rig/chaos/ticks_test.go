@@ -179,7 +179,7 @@ func TestSchemaMissingThenThere(t *testing.T) {
 }
 
 func TestBadConfigurationSaysAllOfIt(t *testing.T) {
-	bootstrap, err := rig.Build(t.Context(), heartbeatPackage)
+	bootstrap, err := rig.Build(t.Context(), functionsPackage+"heartbeat")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestURLFromSecretsManager(t *testing.T) {
 	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:lanekeeper"
 	w := newWorld(t, rig.Config{})
 	aws.SetSecret(arn, dbtest.AsLogin(w.owner))
-	bootstrap, err := rig.Build(t.Context(), heartbeatPackage)
+	bootstrap, err := rig.Build(t.Context(), functionsPackage+"heartbeat")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestURLFromSecretsManager(t *testing.T) {
 // start starts the heartbeat on a database.
 func start(t *testing.T, url string) *rig.Function {
 	t.Helper()
-	bootstrap, err := rig.Build(t.Context(), heartbeatPackage)
+	bootstrap, err := rig.Build(t.Context(), functionsPackage+"heartbeat")
 	if err != nil {
 		t.Fatal(err)
 	}

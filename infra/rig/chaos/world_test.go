@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,9 +20,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-const heartbeatPackage = "github.com/lanekeeper/lanekeeper/functions/heartbeat"
+// functionsPackage has the package of each function.
+const functionsPackage = "github.com/lanekeeper/lanekeeper/functions/"
 
-// world is a database with the ledger's triggers, and the heartbeat's bootstrap, which is built
+// world is a database with the ledger's triggers, and the bootstrap of one function, which is built
 // with fault points.
 type world struct {
 	owner  string // URL of the schema's owner
@@ -87,6 +89,7 @@ func newDatabase(t *testing.T) *world {
 	return w
 }
 
+// newWorld returns a world of the function that cfg names; "" is the heartbeat.
 func newWorld(t *testing.T, cfg rig.Config) *world {
 	t.Helper()
 	ctx := t.Context()
@@ -97,10 +100,10 @@ func newWorld(t *testing.T, cfg rig.Config) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.faults.Close)
-	if cfg.Bootstrap, err = rig.Build(ctx, heartbeatPackage, "faults"); err != nil {
+	cfg.Name = cmp.Or(cfg.Name, "heartbeat")
+	if cfg.Bootstrap, err = rig.Build(ctx, functionsPackage+cfg.Name, "faults"); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Name = "heartbeat"
 	cfg.Env = rig.Env(w.faults.Env(), map[string]string{"DATABASE_URL": dbtest.AsLogin(w.owner)}, cfg.Env)
 	if w.fn, err = rig.Start(ctx, cfg); err != nil {
 		t.Fatal(err)

@@ -77,6 +77,9 @@ func NewAPI(s *wire.Surfaces, in *door.Door, p Process) (http.Handler, error) {
 		Streams:     &sse.Streams{Drain: p.Drain},
 		Reachable:   s.Reachable,
 		Operate:     s.Operate,
+		Coordinator: s.Cycles,
+		Claim:       s.Cycles.Claim,
+		Gateway:     s.Gateway(),
 		Kick: func(ws db.Workspace) {
 			p.Background(func(ctx context.Context) { s.Tender.Tend(ctx, ws); p.Kick(ctx, ws) })
 		},

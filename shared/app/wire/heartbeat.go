@@ -13,7 +13,7 @@ import (
 )
 
 // NewHeartbeat builds a heartbeat that sends no e-mail and no SMS, because it does not link their
-// clients. It leaves such messages in the outbox, and kick invokes a function that sends them soon.
+// clients, and that starts no agents. It leaves such messages in the outbox, and kick invokes a function that sends them soon.
 // If kick is nil or fails, they are sent within a minute. instance identifies this process in the
 // names of holders. fan starts a separate invocation for a workspace's heartbeat; nil: this process
 // runs the heartbeats of all workspaces one after the other. It is called by functions/heartbeat.
@@ -25,7 +25,10 @@ func NewHeartbeat(
 		return nil, err
 	}
 	s.Heartbeat.Fan, s.Heartbeat.Kick = fan, kick
-	s.Heartbeat.Elsewhere = []string{thread.Topic(channel.NameEmail), thread.Topic(channel.NameSMS)}
+	s.Heartbeat.Elsewhere = append([]string{thread.Topic(channel.NameEmail), thread.Topic(channel.NameSMS)}, starting...)
+	for _, topic := range starting {
+		delete(s.Sender.Handlers, topic)
+	}
 	return s.Heartbeat, nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
 
-// functions invokes the Lambda functions of skills. It creates a client for each call.
+// functions invokes the Lambda functions of skills, and those that are agents. It creates a client for each call.
 type functions struct{ core *app.Core }
 
 // Invoke implements [lambda.Invoker].

@@ -20,6 +20,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
@@ -66,6 +67,7 @@ type Surfaces struct {
 	Operate     *operate.Operate
 	Heartbeat   *heartbeat.Heartbeat
 	Coordinator *coordinator.Coordinator
+	Cycles      *coordinate.Coordinator // what Coordinator runs
 	Tender      *thread.Tender
 }
 
@@ -90,6 +92,9 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 	s.Parts.Skills = s.skills
 	if err := s.stores(); err != nil {
 		return nil, fmt.Errorf("wire the stores: %w", err)
+	}
+	if err := s.coordinate(); err != nil {
+		return nil, fmt.Errorf("wire the coordinator: %w", err)
 	}
 	if err := s.registry(); err != nil {
 		return nil, fmt.Errorf("wire the skills: %w", err)
@@ -125,6 +130,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 		inbox.CatchUpTopic: &catchup.Catcher{Inbox: s.Inbox, Secrets: s.Secrets, Do: s.Outbound.Do, Log: core.Log},
 		heartbeat.Topic:    s.Heartbeat, // runs the beats that were put off
 	}}
+	maps.Copy(s.Sender.Handlers, s.starters())
 	maps.Copy(s.Sender.Handlers, s.Threads.Handlers(append(s.channels(), channels...)...))
 	s.Tender = &thread.Tender{
 		Threads: s.Threads, Sender: s.Sender, Workspaces: s.Workspaces, Settle: s.settle, Overdue: s.overdue, Log: core.Log,

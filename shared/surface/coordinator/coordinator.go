@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/observe"
@@ -24,7 +26,7 @@ type Coordinator struct {
 	*parts.Parts
 	// Cycle runs one cycle of a workspace, and says why. It returns a [lane.BusyError] if another
 	// process runs one.
-	Cycle func(ctx context.Context, ws db.Workspace, why string) error
+	Cycle func(ctx context.Context, ws db.Workspace, why string) (coordinate.Report, error)
 	// Fan hands a workspace's part of a tick to another invocation. It is called concurrently. If it is
 	// nil, all cycles run in this process.
 	Fan func(context.Context, Tick) error
@@ -136,11 +138,11 @@ func (c *Coordinator) pass(ctx context.Context, t Tick, r *Report) error {
 			due, err = c.all(ctx, t, due, r)
 		}
 	}
+	if c.Tend != nil && t.Workspace == "" { // also where cycles failed: it is other work
+		c.Tend(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("coordinate: %w", err)
-	}
-	if c.Tend != nil && t.Workspace == "" {
-		c.Tend(ctx)
 	}
 	return nil
 }
@@ -211,17 +213,28 @@ func (c *Coordinator) guarded(ctx context.Context, t Tick, do func(context.Conte
 
 // one runs one cycle of a workspace.
 func (c *Coordinator) one(ctx context.Context, t Tick) error {
-	if c.Cycle == nil {
-		return nil
-	}
-	begun := time.Now()
-	err := c.Cycle(ctx, t.Workspace, t.why())
+	return c.Once(ctx, t.Workspace, t.why())
+}
+
+// Once runs one cycle of a workspace, counts it, and logs what it did. It returns a [lane.BusyError] if
+// another process runs one. It is called by Run, and by the outbox for a workspace that was kicked.
+func (c *Coordinator) Once(ctx context.Context, ws db.Workspace, why string) error {
+	r, err := c.Cycle(ctx, ws, why)
 	if _, busy := errors.AsType[*lane.BusyError](err); busy {
 		c.Meters.CycleBusy()
-	} else if err != nil {
-		c.Meters.CycleFailed()
-	} else {
-		c.Meters.Cycle(observe.Cycle{Took: time.Since(begun)})
+		return err
 	}
-	return err
+	if err != nil {
+		c.Meters.CycleFailed()
+		return err
+	}
+	c.Meters.Cycle(observe.Cycle{Took: r.Took, Recovered: r.Recovered + r.TimedOut})
+	level := slog.LevelDebug
+	if r.Assigned+r.Recovered+r.Requeued+r.Unclaimed+r.TimedOut+r.Failed+r.Paused+r.Gone > 0 {
+		level = slog.LevelInfo
+	}
+	c.Log.Log(ctx, level, "cycle ended", "assigned", r.Assigned, "recovered", r.Recovered, "requeued", r.Requeued, "unclaimed", r.Unclaimed,
+		"timed_out", r.TimedOut, "failed", r.Failed, "paused", r.Paused, "gone", r.Gone, "pending", r.Pending, "running", r.Running,
+		"duration_ms", r.Took.Milliseconds())
+	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -29,7 +30,9 @@ const ws = db.Workspace("00000000-0000-7000-8000-000000000001")
 func of(cycle func(context.Context, db.Workspace, string) error) *Coordinator {
 	return &Coordinator{
 		Parts: &parts.Parts{Log: slog.New(slog.DiscardHandler), Traces: trace.NewSource(time.Now, rand.Reader)},
-		Cycle: cycle,
+		Cycle: func(ctx context.Context, ws db.Workspace, why string) (coordinate.Report, error) {
+			return coordinate.Report{}, cycle(ctx, ws, why)
+		},
 	}
 }
 

@@ -22,6 +22,7 @@ var runs = []run{
 	{[]string{"R9"}, "./infra/rig/chaos", "^TestDuplicateAndShuffledWebhooks$"},
 	{[]string{"R10"}, "./infra/rig/chaos", "^TestAcceptedMeansStored$"},
 	{[]string{"R9", "R10", "R11"}, "./infra/local", "^TestWebhooksAtTheRunner$"},
+	{[]string{"R5"}, "./infra/rig/chaos", "^TestAKilledCycleFreesItsLane$"},
 	{[]string{"R8"}, "./infra/rig/chaos", "^TestAsynchronousEventsComeAgain$"},
 	{[]string{"R1"}, "./shared/lane", "^TestHistoriesOfALaneAreLegal$"},
 	{[]string{"R18"}, "./shared/budget", "^TestBudgetsAreNeverOverspent$|^TestAttemptsNeverOverspend$"},

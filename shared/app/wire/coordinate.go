@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+
+	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate/lambda"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/surface/coordinator"
+)
+
+// coordinate builds what gives tasks to agents, and has a task that is created or ends wake it.
+func (s *Surfaces) coordinate() (err error) {
+	s.Cycles, err = (&coordinate.Coordinator{
+		DB:       s.DB,
+		Lanes:    s.Lanes,
+		Tasks:    s.Tasks,
+		Agents:   s.Agents,
+		Budgets:  s.Budgets,
+		Outbox:   s.Outbox,
+		Traces:   s.Traces,
+		IDs:      s.IDs,
+		Random:   rand.Float64,
+		Log:      s.Log,
+		Instance: s.Instance,
+	}).Open()
+	s.Coordinator.Cycle = s.Cycles.Cycle
+	s.Tasks.Wake = func(ctx context.Context, b *db.Batch) { coordinate.Kick(ctx, s.Outbox, b) }
+	return err
+}
+
+// starting are the outbox topics by which cycles run and agents are started.
+var starting = []string{coordinate.KickTopic, coordinate.SpawnTopic}
+
+// starters returns the handlers of these topics.
+func (s *Surfaces) starters() map[string]outbox.Handler {
+	cfg := s.Core.Config
+	return map[string]outbox.Handler{
+		coordinate.KickTopic: kicks{s.Coordinator},
+		coordinate.SpawnTopic: &coordinate.Starter{
+			Coordinator: s.Cycles,
+			Spawners: map[agent.Spawner]coordinate.Spawner{
+				agent.SpawnHTTP:   &coordinate.Gateway{Client: s.Outbound, URL: cfg.GatewayURL, Token: cfg.GatewayToken},
+				agent.SpawnLambda: lambda.Spawner{Client: &functions{core: s.Core}},
+			},
+			Expand: s.expand,
+		},
+	}
+}
+
+// kicks runs the cycles that tasks ask for.
+type kicks struct{ *coordinator.Coordinator }
+
+// Handle implements [outbox.Handler]. A busy lane is no failure: the cycle that runs goes round again.
+func (k kicks) Handle(ctx context.Context, c outbox.Claimed) error {
+	err := k.Once(ctx, c.Workspace, "kick")
+	if _, busy := errors.AsType[*lane.BusyError](err); busy {
+		return nil
+	}
+	return err
+}
+
+// Gateway returns a check of the gateway, for any answer of it; nil: none is configured.
+func (s *Surfaces) Gateway() func(context.Context) error {
+	at := s.Core.Config.GatewayURL
+	if at == "" {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodHead, at, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := s.Outbound.DoOnce(req)
+		if err != nil {
+			return fmt.Errorf("ask the gateway: %w", err)
+		}
+		return resp.Body.Close()
+	}
+}
