@@ -105,6 +105,9 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		c.once(process) // what a process that has died was to do goes on at once
 		b.tend(cfg.CoordinatorEvery, c.once)
 	})
+	if cfg.Demo == nil || *cfg.Demo {
+		b.working.Go(func() { newDemoAgent(urlOf(listener.Addr().String()), token, log).run(process, did.demo) })
+	}
 	b.working.Go(func() {
 		b.tend(lookForDead, func(ctx context.Context) {
 			b.schema(ctx, core.DB)

@@ -70,6 +70,18 @@ var lines = map[string]func(event) line{
 		}
 		return line{spans: []span{{bold, "coordinator "}, {plain, strings.Join(done, ", ")}}}
 	},
+	"the demo agent is there": func(e event) line {
+		return line{spans: []span{{bold, "agent "}, {cyan, e.text("agent")}, {plain, " asks for tasks over HTTP, with a token of its own"}}}
+	},
+	"the demo agent has claimed a task": func(e event) line {
+		return line{spans: []span{{bold, "agent "}, {plain, fmt.Sprintf("claimed %q, attempt %d", e.text("title"), e.number("attempt"))}}}
+	},
+	"the demo agent has finished a task": func(e event) line {
+		return line{spans: []span{{bold, "agent "}, {plain, fmt.Sprintf("finished %q", e.text("title"))}}}
+	},
+	"the demo agent was ordered to stop": func(e event) line {
+		return line{spans: []span{{bold, "agent "}, {yellow, fmt.Sprintf("stopped %q: it was told to %s", e.text("title"), e.text("order"))}}}
+	},
 	"turn goes on": func(e event) line {
 		return line{opens: true, spans: []span{{bold, "turn "}, {cyan, e.text("trace_id")}, {plain, fmt.Sprintf(" goes on, attempt %d", e.number("attempt"))}}}
 	},

@@ -45,6 +45,7 @@ var tour = []struct {
 	{"TURN=", []string{`"steps":[`, `"executionId":"`}},
 	{"SITE=", []string{`"object":"chat.completion"`, "data: [DONE]", `"status":"completed"`, "shop.example"}},
 	{"SECRET=", []string{`"status":"received"`, `"status":"duplicate"`, "shop", "order.paid"}},
+	{"AGENT=", []string{`"title":"Proofread it"`, `"orders":[`, `"status":"RUNNING"`, `"status":"COMPLETED"`, `"active":true`, "Proofread it"}},
 	{"bin/lanekeeper automations", []string{"Is the shop open?", "each morning", "completed", "SKILL", "WHY", "shop_status", "active", "the shop sells ice cream", "flowpilot", "releasedBy", `"key":"`}},
 	{"bin/lanekeeper migrate", []string{"you@example.com is the owner", "/sign-in#token="}},
 	{"json 'localhost:8080/api/v1/api-keys'", []string{`"name":"assistant"`}},

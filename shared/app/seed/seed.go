@@ -3,12 +3,14 @@
 package seed
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/app"
@@ -19,6 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/task"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -46,12 +49,29 @@ type demoWorkspace struct {
 		// automation is due at once, and after one more failure self-healing disables the skill.
 		Failures int `json:"failures"`
 	} `json:"automations"`
+	Tasks    []demoTask `json:"tasks"`
 	Memories []struct {
 		Category   string `json:"category"`
 		Content    string `json:"content"`
 		Importance int    `json:"importance"`
 	} `json:"memories"`
 }
+
+// demoTask is a task of the demo, which the demo agent does.
+type demoTask struct {
+	Title     string `json:"title"`
+	Priority  int    `json:"priority"`
+	DependsOn []int  `json:"depends_on"` // indexes of tasks before it
+}
+
+const (
+	// DemoAgent is the id of the agent that does the demo's tasks.
+	DemoAgent = "00000000-0000-7000-8000-0000000d1001"
+	// DemoCapability is what the demo's tasks require of an agent.
+	DemoCapability = "demo"
+
+	demoTag = "demo"
+)
 
 // demoObjective is an objective of the demo, with an optional plan.
 type demoObjective struct {
@@ -122,10 +142,40 @@ func seedDemo(ctx context.Context, core *app.Core, objectives *objective.Store, 
 			return fmt.Errorf("seed the demo: %w", err)
 		}
 	}
-	if err := seedRest(ctx, core, content); err != nil {
+	if err := errors.Join(seedRest(ctx, core, content), seedTasks(ctx, core, content.Tasks)); err != nil {
 		return fmt.Errorf("seed the demo: %w", err)
 	}
 	return nil
+}
+
+// seedTasks adds the tasks, unless one of them was added before.
+func seedTasks(ctx context.Context, core *app.Core, list []demoTask) error {
+	tasks, err := task.New(core.DB, core.IDs, mathrand.Float64)
+	if err != nil {
+		return err
+	}
+	there, err := tasks.List(ctx, workspace.Default, task.Filter{Tags: []string{demoTag}, Limit: 1})
+	if err != nil || len(there) > 0 {
+		return err
+	}
+	return core.DB.Tx(ctx, workspace.Default, func(ctx context.Context, tx *db.Tx) error {
+		made := make([]string, len(list))
+		for i, t := range list {
+			var on []string
+			for _, before := range t.DependsOn {
+				on = append(on, made[before])
+			}
+			is, err := tasks.Create(ctx, tx, task.Task{
+				Title: t.Title, Type: "demo", Priority: cmp.Or(t.Priority, task.DefaultPriority), MaxRetries: task.DefaultRetries, BackoffSeconds: task.DefaultBackoff,
+				Metadata: json.RawMessage(`{"requiredCapabilities":["` + DemoCapability + `"]}`), Tags: []string{demoTag}, DependsOn: on, CreatedBy: "demo",
+			})
+			if err != nil {
+				return err
+			}
+			made[i] = is.ID
+		}
+		return nil
+	})
 }
 
 // seedRest adds the skills, automations and memories that do not exist yet.
