@@ -35,12 +35,13 @@ var examples = map[string][]string{
 	"circuits":      {`list`, `delete openai:1a2b3c4d/gpt-4.1-mini`},
 	"budgets": {`create '{"scope": "global", "allocated": 1000000, "periodStart": "2026-01-01T00:00:00Z", ` +
 		`"periodEnd": "2099-01-01T00:00:00Z"}'`, `projection ID`},
-	"usage":      {`list by=skill`},
-	"secrets":    {`set github <token.txt`, `delete github`, `rotate`},
-	"workspaces": {`create '{"slug": "shop", "name": "The shop", "owner": "you@example.com"}'`},
-	"members":    {`create '{"email": "ada@example.com", "role": "MEMBER"}'`},
-	"site-keys":  {`create '{"name": "shop", "origins": ["https://shop.example"]}'`, `edit ID '{"origins": ["https://shop.example", "https://www.shop.example"]}'`},
-	"api-keys":   {`create '{"name": "ci", "role": "MEMBER", "scopes": ["memories:read"]}'`},
+	"usage":       {`list by=skill`, `estimates taskType=code`, `savings`},
+	"model-tiers": {`list`, `put top '{"model": "claude-opus-4"}'`},
+	"secrets":     {`set github <token.txt`, `delete github`, `rotate`},
+	"workspaces":  {`create '{"slug": "shop", "name": "The shop", "owner": "you@example.com"}'`},
+	"members":     {`create '{"email": "ada@example.com", "role": "MEMBER"}'`},
+	"site-keys":   {`create '{"name": "shop", "origins": ["https://shop.example"]}'`, `edit ID '{"origins": ["https://shop.example", "https://www.shop.example"]}'`},
+	"api-keys":    {`create '{"name": "ci", "role": "MEMBER", "scopes": ["memories:read"]}'`},
 }
 
 // exampleOf is a call with a word of a resource, or with what the word takes.

@@ -48,7 +48,7 @@ func resources() []resource {
 			words("list show create edit delete"), nil},
 		{"tasks", "durable work for agents",
 			heads("STATUS=status", "PRIORITY=priority", "DONE %=progressPercent", "TITLE=title", "ID=id:id"),
-			words("list show create edit"), words("why logs cancel retry archive dependencies progress complete fail")},
+			words("list show create edit"), words("why logs cancel retry archive dependencies progress complete fail usage validate-usage")},
 		{"agents", "who works on tasks",
 			heads("NAME=name", "STATUS=status", "HEALTH=health", "TASKS=openTasks", "SEEN=lastSeenAt:time", "ID=id:id"),
 			words("list show register"), words("health tasks token terminate heartbeat claim")},
@@ -98,7 +98,9 @@ func resources() []resource {
 		{"usage", "what model calls used",
 			heads("WHAT=key", "CALLS=calls:count", "TOKENS IN=inputTokens:count", "TOKENS OUT=outputTokens:count",
 				"TOKENS=totalTokens:count", "COST=costMicroUsd:money"),
-			words("list"), nil},
+			words("list current estimates corrections savings"), nil},
+		{"model-tiers", "which model serves which kind of task",
+			heads("TIER=tier:name", "MODEL=model", "1M TOKENS IN=inputMicroUsd:money", "1M TOKENS OUT=outputMicroUsd:money"), words("list put"), nil},
 		{"secrets", "keys and passwords of skills and channels", heads("NAME=name:name", "MADE=createdAt:time", "CHANGED=updatedAt:time"),
 			words("list show set delete rotate"), nil},
 		{"workspaces", "the tenants", heads("NAME=name", "SLUG=slug:name", "YOUR ROLE=role", "ID=id:id"), words("list show create edit delete"), nil},
@@ -209,6 +211,9 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 	case what == "follow":
 		query, err := r.filters(what, given, url.Values{})
 		return http.MethodGet, at() + "?" + query, nil, err
+	case what == "estimates", what == "corrections", what == "savings", what == "current" && n == 0:
+		query, err := r.filters(what, given, url.Values{})
+		return http.MethodGet, strings.TrimSuffix(at(what)+"?"+query, "?"), nil, err
 	case what == "show" && n == 1:
 		return http.MethodGet, at(given[0]), nil, nil
 	case what == "delete" && n == 1:

@@ -29,7 +29,10 @@ func tiersOf(models budget.Tiers) []tierItem {
 }
 
 // listTiers is called by the Engine Room and by scripts.
-func (s *server) listTiers(ctx context.Context, _ *struct{}) (*answer[page[tierItem]], error) {
+func (s *server) listTiers(ctx context.Context, in *struct {
+	Cursor string `query:"cursor" maxLength:"200"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}) (*answer[page[tierItem]], error) {
 	var models budget.Tiers
 	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
 		models, err = s.Budgets.Tiers(ctx, tx)
@@ -38,7 +41,7 @@ func (s *server) listTiers(ctx context.Context, _ *struct{}) (*answer[page[tierI
 	if err != nil {
 		return nil, err
 	}
-	return listing(tiersOf(models), ""), nil
+	return part(tiersOf(models), in.Cursor, in.Limit)
 }
 
 type putTierInput struct {
