@@ -55,15 +55,23 @@ func (w world) tryAssign(ctx context.Context, c budget.Cover, tokens, microUSD i
 		if err != nil {
 			return err
 		}
-		if refused = l.Hold(c, c.Task, number, tokens, microUSD); refused != nil {
-			return nil
+		if refused = l.Hold(c, c.Task, number, tokens, microUSD); refused == nil {
+			tx.Later().Exec(w.q.Assign, c.Task, c.Agent).MustFind()
+			tx.Later().Exec(w.q.Attempt, c.Task)
+			tx.Later().Exec(w.q.Start, c.Task)
+			err = w.s.Write(ctx, tx, l)
 		}
-		tx.Later().Exec(w.q.Assign, c.Task, c.Agent).MustFind()
-		tx.Later().Exec(w.q.Attempt, c.Task)
-		tx.Later().Exec(w.q.Start, c.Task)
-		return w.s.Write(ctx, tx, l)
+		return err
 	})
 	return number, refused, err
+}
+
+// assigned is assign of an attempt that the budgets have room for.
+func (w world) assigned(t testing.TB, c budget.Cover, tokens int64) {
+	t.Helper()
+	if _, refused := w.assign(t, c, tokens, 0); refused != nil {
+		t.Fatal(refused)
+	}
 }
 
 // report counts what an attempt used.
@@ -273,7 +281,7 @@ func TestANewPeriodTakesOpenReservationsAlong(t *testing.T) {
 		number, _ := w.assign(t, open, 300, 0)
 		w.report(t, open, number, "demo", llm.Usage{PromptTokens: 100})
 		done := budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}
-		w.assign(t, done, 400, 0)
+		w.assigned(t, done, 400)
 		w.complete(t, done.Task)
 		w.Skew.Advance(3 * time.Hour)
 		if _, refused := w.assign(t, budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}, 801, 0); refused == nil || refused.Remaining != 800 {
@@ -336,7 +344,7 @@ func TestASpentBudgetPausesAndGoesOnByItself(t *testing.T) {
 		in := budget.Cover{Task: w.aTask(t, project, "{}").ID, Project: project, Agent: newID()}
 		out := budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}
 		number, _ := w.assign(t, in, 500, 0)
-		w.assign(t, out, 500, 0)
+		w.assigned(t, out, 500)
 		look := func() (e budget.Exhaustion) {
 			t.Helper()
 			check(t, w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {

@@ -118,7 +118,7 @@ func TestHeadroomIsWhatAnAssignmentWouldFind(t *testing.T) {
 		if h := room(budget.TaskShape{EstimatedTokens: 8000}); h.Refused != nil {
 			t.Errorf("with just enough: %+v", h.Refused)
 		}
-		w.assign(t, c, 1, 0)
+		w.assigned(t, c, 1)
 		if h := room(budget.TaskShape{EstimatedTokens: 8000}); h.Refused == nil || h.Refused.Remaining != 7999 {
 			t.Errorf("with one less: %+v", h.Refused)
 		}

@@ -31,9 +31,10 @@ UPDATE agents AS a SET
  WHERE a.workspace_id = $1 AND a.id = c.id AND a.status = c.was;
 
 -- name: LockTasks
--- The tasks that time, an agent or a spawner has decided about, and those in the list.
+-- The tasks that time, an agent or a spawner has decided about, and those in the list. An array is
+-- computed once, also where the statistics know nothing of many new tasks yet.
 SELECT t.id FROM agent_tasks t
- WHERE t.workspace_id = $1 AND t.id IN (
+ WHERE t.workspace_id = $1 AND t.id = ANY (ARRAY(
    SELECT w.id FROM agent_tasks w LEFT JOIN agents a ON a.workspace_id = w.workspace_id AND a.id = w.agent_id
     WHERE w.workspace_id = $1 AND w.status IN ('ASSIGNED', 'RUNNING')
       AND (a.id IS NULL OR a.status IN ('ERROR', 'TERMINATED')
@@ -43,7 +44,7 @@ SELECT t.id FROM agent_tasks t
    UNION ALL
    SELECT b.id FROM agent_tasks b WHERE b.workspace_id = $1 AND b.next_attempt_at <= (SELECT lk_now())
    UNION ALL
-   SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i)
+   SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i))
  ORDER BY t.id
  LIMIT 5000
    FOR NO KEY UPDATE OF t;
