@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -131,6 +132,19 @@ func (w *world) fill(t testing.TB, of tenant) {
 	of.names["lane"], of.names["name"], of.names["workspaces"] = of.mark, of.mark, string(of.ws)
 }
 
+// namesFor returns the names to try on a route: those of what its path is about, and every fourth of
+// the others, which are different ones for the next route.
+func (of tenant) namesFor(path string, route int) (out []string) {
+	for i, what := range slices.Sorted(maps.Keys(of.names)) {
+		about, _, _ := strings.Cut(what, "/")
+		if of.names[what] != "" && (strings.Contains(path, "/"+about+"/") || (i+route)%4 == 0) {
+			out = append(out, of.names[what])
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // somebody is the id that the valid bodies name.
 const somebody = "8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"
 
@@ -178,8 +192,8 @@ func (w *world) spy(t testing.TB, me, them tenant, role auth.Role, named bool) (
 		}
 		return got
 	}
-	for _, route := range api.Routes() {
-		if route.IsFile || slices.Contains([]string{"run-heartbeat", "acquire-lane", "put-persona"}, route.ID) { // free names
+	for i, route := range api.Routes() {
+		if route.IsFile || slices.Contains([]string{"run-heartbeat", "acquire-lane", "put-persona", "register-agent"}, route.ID) { // free names
 			continue
 		}
 		if parameter.MatchString(route.Path) != named {
@@ -190,7 +204,7 @@ func (w *world) spy(t testing.TB, me, them tenant, role auth.Role, named bool) (
 			ask(route, "", "")
 			continue
 		}
-		tried := slices.Concat([]string{"nothing-of-anybody"}, secrets)
+		tried := slices.Concat([]string{"nothing-of-anybody"}, them.namesFor(route.Path, i))
 		nothing := map[string]result{} // the response for a missing row, by the form of its name
 		for _, theirs := range tried {
 			like, nowhere := "uuid", uuid.NewString()
