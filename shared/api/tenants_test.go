@@ -111,6 +111,10 @@ func (w *world) fill(t testing.TB, of tenant) {
 	if got := w.call(t, http.MethodPut, "/api/v1/personas/"+of.mark, of.mark+"/OWNER", strings.ReplaceAll(`{"instructions":"MARK"}`, "MARK", of.mark)); got.status != 200 {
 		t.Fatalf("persona: %d %s", got.status, got.body)
 	}
+	of.names["agents"] = uuid.NewString()
+	if got := w.call(t, http.MethodPut, "/api/v1/agents/"+of.names["agents"], of.mark+"/OWNER", `{"name":"`+of.mark+`"}`); got.status != 201 {
+		t.Fatalf("agent: %d %s", got.status, got.body)
+	}
 	make("kill-switches", `{"scope":"skill","target":"MARK","reason":"MARK"}`)
 	make("budgets", `{"scope":"agent","scopeId":"MARK","allocated":1000,"periodStart":"2026-01-01T00:00:00Z","periodEnd":"2027-01-01T00:00:00Z"}`)
 	make("lanes/"+of.mark+"/acquire", `{"holder":"MARK","ttlSeconds":3600}`)

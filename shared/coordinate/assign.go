@@ -76,7 +76,10 @@ func (r *round) place(ctx context.Context, tx Tx) error {
 	}
 	given, refused := p.match(money.pace(due), money.limit(most), money.hold)
 	r.report.Refused = refused
-	r.report.Assigned = len(given)
+	r.report.Assigned, r.report.Spawned = len(given), map[string]int{}
+	for _, a := range given {
+		r.report.Spawned[string(a.to.Spawner)]++
+	}
 	r.again = r.again || len(given) == mostAssigned
 	return c.give(ctx, tx, given, money, true)
 }

@@ -99,6 +99,7 @@ type Report struct {
 	Pending, Running int // tasks, at the end
 	Healthy, Stale   int // agents
 	Assigned         int
+	Spawned          map[string]int // the assigned tasks, by how their agents are started
 	Recovered        int // tasks whose attempt was lost
 	Requeued         int // tasks whose backoff was over
 	Unclaimed        int // assignments that nobody began

@@ -57,6 +57,12 @@ func (c *Coordinator) Cycle(ctx context.Context, ws db.Workspace, why string) (R
 // plus adds what a further round has done. What was found is of the last round.
 func (r Report) plus(o Report) Report {
 	o.Assigned += r.Assigned
+	for spawner, n := range r.Spawned {
+		if o.Spawned == nil {
+			o.Spawned = map[string]int{}
+		}
+		o.Spawned[spawner] += n
+	}
 	o.Recovered += r.Recovered
 	o.Requeued += r.Requeued
 	o.Unclaimed += r.Unclaimed

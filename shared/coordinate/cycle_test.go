@@ -25,7 +25,7 @@ func TestATaskGoesThroughTheCycle(t *testing.T) {
 		second := draft("second")
 		second.DependsOn, second.Priority = []string{first}, 10
 		next := w.create(t, second)[0]
-		if r := w.cycle(t); r.Assigned != 1 || r.Pending != 1 || r.Healthy != 1 {
+		if r := w.cycle(t); r.Assigned != 1 || r.Spawned["pull"] != 1 || r.Pending != 1 || r.Healthy != 1 {
 			t.Fatalf("first cycle: %+v", r)
 		}
 		if is := w.get(t, first); is.Status != task.Assigned || is.Agent != a || is.Attempt != 1 {

@@ -228,7 +228,7 @@ func (c *Coordinator) Once(ctx context.Context, ws db.Workspace, why string) err
 		c.Meters.CycleFailed()
 		return err
 	}
-	c.Meters.Cycle(observe.Cycle{Took: r.Took, Recovered: r.Recovered + r.TimedOut})
+	c.Meters.Cycle(observe.Cycle{Took: r.Took, Spawned: r.Spawned, Recovered: r.Recovered + r.TimedOut})
 	level := slog.LevelDebug
 	if r.Assigned+r.Recovered+r.Requeued+r.Unclaimed+r.TimedOut+r.Failed+r.Paused+r.Gone > 0 {
 		level = slog.LevelInfo
