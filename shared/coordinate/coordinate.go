@@ -100,9 +100,9 @@ type Report struct {
 	Healthy, Stale   int // agents
 	Assigned         int
 	Spawned          map[string]int // the assigned tasks, by how their agents are started
-	Recovered        int // tasks whose attempt was lost
-	Requeued         int // tasks whose backoff was over
-	Unclaimed        int // assignments that nobody began
+	Recovered        int            // tasks whose attempt was lost
+	Requeued         int            // tasks whose backoff was over
+	Unclaimed        int            // assignments that nobody began
 	TimedOut         int
 	Failed           int // tasks: retries spent, poison, dependencies
 	Warned           int // attempts that are late

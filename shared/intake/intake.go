@@ -79,24 +79,26 @@ func Read(w http.ResponseWriter, r *http.Request, l Limits) (body []byte, free f
 	return body, free, nil
 }
 
-// all reads everything. A body whose length is announced is not copied while it grows, but a length
-// that is only announced takes little.
+// all reads everything. Its buffer doubles up to the announced length: a length that is only
+// announced takes no memory, and one that is kept leaves no larger copy.
 func all(body io.Reader, length int64) ([]byte, error) {
-	var b bytes.Buffer
-	if first := min(length, 64<<10); first > 0 {
-		b.Grow(int(first) + bytes.MinRead)
-	}
-	if _, err := io.CopyN(&b, body, 64<<10); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = nil
+	b := make([]byte, 0, min(max(length, bytes.MinRead), 64<<10)+1) // one more, to meet the end
+	for {
+		n, err := body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return b, nil
+		case err != nil:
+			return b, err
+		case len(b) == cap(b):
+			more := 2 * cap(b)
+			if exact := int(length) + 1; len(b) < exact {
+				more = min(more, exact)
+			}
+			b = append(make([]byte, 0, more), b...)
 		}
-		return b.Bytes(), err
 	}
-	if rest := length - int64(b.Len()); rest > 0 {
-		b.Grow(int(rest) + bytes.MinRead)
-	}
-	_, err := b.ReadFrom(body)
-	return b.Bytes(), err
 }
 
 // size names a number of bytes.

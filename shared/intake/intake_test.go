@@ -59,6 +59,25 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestAnAnnouncedLengthTakesNoMemory: a body that stops behind its beginning takes what has arrived.
+func TestAnAnnouncedLengthTakesNoMemory(t *testing.T) {
+	stops := broken{strings.NewReader(strings.Repeat("x", 70<<10)), io.ErrUnexpectedEOF}
+	took := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			stops.text.(*strings.Reader).Reset(strings.Repeat("x", 70<<10))
+			r := httptest.NewRequest(http.MethodPost, "/", stops)
+			r.ContentLength = 6 << 20
+			if _, _, p := intake.Read(httptest.NewRecorder(), r, intake.Limits{Size: 6 << 20}); p == nil {
+				b.Fatal("a broken body is accepted")
+			}
+		}
+	}).AllocedBytesPerOp()
+	if took > 1<<20 {
+		t.Errorf("70 KiB of an announced 6 MiB took %d bytes", took)
+	}
+}
+
 // TestRoom holds bodies until they are freed, half of it from one network at most.
 func TestRoom(t *testing.T) {
 	var room intake.Room

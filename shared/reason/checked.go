@@ -28,7 +28,10 @@ func (r *Runner) checked(ctx context.Context, job Job, s *state, resp *llm.Respo
 		return nil, err
 	}
 	if got.Text != resp.Text {
-		resp.Text, resp.Opaque = got.Text, nil // the provider's own form of the answer holds the text too
+		resp.Text = got.Text
+		if len(resp.Calls) == 0 { // beside calls, the provider may want it back
+			resp.Opaque = nil
+		}
 	}
 	if job.Delta != nil {
 		job.Delta(ctx, llm.Delta{Text: resp.Text})

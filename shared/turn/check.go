@@ -25,6 +25,9 @@ import (
 // Held is what stands for an answer that waits for a person.
 const Held = "A person looks at this answer first. It comes into this conversation once they let it pass."
 
+// dropped is what stands for an answer that can't wait either.
+const dropped = "This can't be answered here."
+
 // maxHeld is how many bytes of an answer can wait; send_message takes as many characters.
 const maxHeld = 16_000
 
@@ -74,8 +77,7 @@ func (s *turn) check(job reason.Job, name string) func(context.Context, string, 
 		case "redact":
 			out.Text = got.Text
 		case "hold":
-			out.Text = Held
-			if held, err = s.held(ctx, job, text, got.Reason); err != nil {
+			if out.Text, held, err = s.held(ctx, job, text, got.Reason); err != nil {
 				return reason.Checked{}, err
 			}
 		}
@@ -85,10 +87,6 @@ func (s *turn) check(job reason.Job, name string) func(context.Context, string, 
 				return nil
 			}
 			_, err := s.Approvals.Request(ctx, tx, held)
-			if errors.Is(err, reason.ErrManyWait) {
-				s.Log.WarnContext(ctx, "a held answer is dropped", "execution", s.exec.ID, "error", err)
-				return nil
-			}
 			return err
 		}
 		return out, nil
@@ -186,18 +184,27 @@ func judged(output json.RawMessage) (verdict, error) {
 	return verdict{}, errVerdict
 }
 
-// held returns the call that puts an answer into the conversation once a person lets it pass. The
-// person may edit it.
-func (s *turn) held(ctx context.Context, job reason.Job, text, why string) (approval.Approval, error) {
+// held returns what is told of an answer that waits for a person, and the call that puts the answer
+// into the conversation. The person may edit it. Where as many calls wait as may, the answer is
+// dropped.
+func (s *turn) held(ctx context.Context, job reason.Job, text, why string) (told string, call approval.Approval, err error) {
+	open, err := s.Approvals.Open(ctx, s.ws, s.exec.ID)
+	if err != nil {
+		return "", approval.Approval{}, err
+	}
+	if open >= reason.MaxWaits {
+		s.Log.WarnContext(ctx, "a held answer is dropped: too many wait", "execution", s.exec.ID)
+		return dropped, approval.Approval{}, nil
+	}
 	set, err := s.Skills(ctx, s.ws, trace.Operate)
 	if err != nil {
-		return approval.Approval{}, fmt.Errorf("hold an answer: %w", err)
+		return "", approval.Approval{}, fmt.Errorf("hold an answer: %w", err)
 	}
 	k, ok := set.Find(thread.SendMessage)
 	if !ok {
-		return approval.Approval{}, fmt.Errorf("hold an answer: the skill %s is disabled", thread.SendMessage)
+		return "", approval.Approval{}, fmt.Errorf("hold an answer: the skill %s is disabled", thread.SendMessage)
 	}
-	return approval.Approval{
+	return Held, approval.Approval{
 		Skill: k.Name, SkillID: k.ID, Arguments: encode(map[string]string{"threadId": s.Thread, "body": clip(text, maxHeld)}),
 		Why: clip("the output check held this answer: "+cmp.Or(why, "it gave no reason"), 500), Execution: s.exec.ID, Call: "answer:" + s.IDs(),
 		Subject: s.exec.Subject, Agent: job.Agent, Surface: trace.Operate, Trace: s.exec.Trace, Untrusted: true,
