@@ -13,6 +13,7 @@ var examples = map[string][]string{
 		`why ID`, `dependencies ID '{"dependsOn": []}'`, `cancel ID 'not needed any more'`},
 	"agents": {`register new '{"name": "builder", "capabilities": ["go"], "maxConcurrentTasks": 2}'`, `list status=WORKING`, `tasks ID`,
 		`terminate ID '{"reason": "not needed any more", "graceful": false}'`},
+	"coordinator": {`status`, `logs level=ERROR`, `recover`, `commands '{"command": "pause_agent", "agentId": "ID", "reason": "it is being repaired"}'`},
 	"skills": {`run save_memory '{"input": {"category": "fact", "content": "it rains"}}'`,
 		`disable shop_status '{"reason": "it is closed"}'`},
 	"automations": {`create '{"name": "daily", "skill": "query_activity", "input": {"hours": 24}, ` +

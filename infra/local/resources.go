@@ -52,6 +52,8 @@ func resources() []resource {
 		{"agents", "who works on tasks",
 			heads("NAME=name", "STATUS=status", "HEALTH=health", "TASKS=openTasks", "SEEN=lastSeenAt:time", "ID=id:id"),
 			words("list show register"), words("health tasks token terminate heartbeat claim")},
+		{"coordinator", "who gives tasks to agents, and how it is",
+			heads("WHEN=createdAt:time", "LEVEL=level", "EVENT=event", "WHAT=message"), words("status logs recover commands"), nil},
 		{"skills", "what agents can do", heads("NAME=name:name", "KIND=kind", "FOR=scope", "IN USE=enabled:yes", "WHY NOT=disabledReason"),
 			words("list show create edit delete"), words("enable disable run health")},
 		{"automations", "skills that run by themselves",
@@ -130,7 +132,7 @@ var texts = map[string]map[string]string{"tasks": {"create": "title", "cancel": 
 // taken is what the words of a resource take.
 var taken = map[string]string{
 	"list": "[NAME=VALUE …]", "follow": "[NAME=VALUE …]", "show": "ID", "create": "JSON", "edit": "ID JSON", "delete": "ID",
-	"register": "ID|new JSON", "reallocate": "JSON", "resend": "ID MESSAGE", "set": "NAME <FILE", "put": "NAME JSON", "rotate": "[--keep-key]",
+	"register": "ID|new JSON", "reallocate": "JSON", "resend": "ID MESSAGE", "set": "NAME <FILE", "put": "NAME JSON", "commands": "JSON", "rotate": "[--keep-key]",
 }
 
 // usage is what a resource's verb takes.
@@ -211,9 +213,16 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 	case what == "follow":
 		query, err := r.filters(what, given, url.Values{})
 		return http.MethodGet, at() + "?" + query, nil, err
-	case what == "estimates", what == "corrections", what == "savings", what == "current" && n == 0:
+	case what == "logs", what == "estimates", what == "corrections", what == "savings", what == "current" && n == 0:
 		query, err := r.filters(what, given, url.Values{})
 		return http.MethodGet, strings.TrimSuffix(at(what)+"?"+query, "?"), nil, err
+	case what == "status" && n == 0:
+		return http.MethodGet, at(what), nil, nil
+	case what == "recover" && n == 0:
+		return http.MethodPost, at(what), json.RawMessage("{}"), nil
+	case what == "commands" && n == 1:
+		body, err = c.document(given[0])
+		return http.MethodPost, at(what), body, err
 	case what == "show" && n == 1:
 		return http.MethodGet, at(given[0]), nil, nil
 	case what == "delete" && n == 1:

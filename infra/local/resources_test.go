@@ -21,7 +21,10 @@ var elsewhere = map[string]string{
 	"run-heartbeat": "lanekeeper trigger heartbeat, and with it where the beat runs",
 	"operate":       "lanekeeper ask",
 	"get-health":    "lanekeeper doctor says more",
-	"get-me":        "the operator is the user of this machine",
+
+	"get-coordinator-health": "lanekeeper coordinator status says more",
+
+	"get-me": "the operator is the user of this machine",
 
 	"start-session":    "browsers have sessions; lanekeeper token --user prints the link to one",
 	"choose-workspace": "of a session; here --workspace does it",

@@ -32,6 +32,7 @@ func TestTasksOnTheCommandLine(t *testing.T) {
 	says(t, h.must(exitFailed, "tasks", "logs", "8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f").err, "8b8f5f3e")
 
 	// A log that is followed goes on until its task has ended.
+	made = decode[struct{ ID string }](t, h.must(exitDone, "tasks", "create", "Write it down", "--json").out)
 	out, code := newWatched(), make(chan int)
 	go func() {
 		code <- run(t.Context(), []string{"lanekeeper", "tasks", "logs", "-f", made.ID}, h.environ, strings.NewReader(""), out, io.Discard)
