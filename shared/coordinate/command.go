@@ -100,9 +100,8 @@ func (v *verdict) obey(w worker, name Name) {
 	switch {
 	case name == PauseAgent:
 		c.Pause = true
-	case c.Becomes == agent.Error || c.Becomes == agent.Terminated:
-	case w.Tasks == 0:
-		c.Becomes = agent.Terminated
+	case w.Tasks == 0 || c.Becomes == agent.Error || c.Becomes == agent.Terminated:
+		c.Becomes = agent.Terminated // nobody waits for an agent that is silent
 	default:
 		c.Becomes = agent.Draining
 	}

@@ -178,6 +178,73 @@ func TestLateTasks(t *testing.T) {
 	})
 }
 
+// TestAStartedAgentServesAgain has an agent that is started for its task fall silent. Nobody beats for it
+// without a task, and it gets the next one all the same.
+func TestAStartedAgentServesAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnHTTP})[0]
+		serve := func(title string, silent time.Duration, while agent.Status) {
+			t.Helper()
+			d := draft(title)
+			d.MaxRetries = 0
+			id := w.create(t, d)[0]
+			w.pass(t, time.Minute, nil)
+			if is := w.get(t, id); is.Agent != a {
+				t.Fatalf("%s is %s with agent %q, which is %s", title, is.Status, is.Agent, w.status(t, a))
+			}
+			w.claim(t, a)
+			w.exec(t, w.q.Beat, a)
+			w.pass(t, silent, nil)
+			if is := w.status(t, a); is != while {
+				t.Fatalf("after %s of silence: %s", silent, is)
+			}
+			if while == agent.Degraded {
+				if err := w.complete(t, id, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		serve("lost", 4*time.Minute, agent.Idle) // it was ERROR for one cycle
+		serve("completed", 2*time.Minute, agent.Degraded)
+		if r := w.pass(t, time.Minute, nil); w.status(t, a) != agent.Idle || r.Gone != 0 {
+			t.Errorf("it rests and is %s: %+v", w.status(t, a), r)
+		}
+		w.sound(t)
+	})
+}
+
+// TestADrainIsNotForgotten when the agent falls silent, and an agent that is silent drains at once.
+func TestADrainIsNotForgotten(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		of := w.register(t, agent.Agent{Name: "drains"}, agent.Agent{Name: "is gone"})
+		made := w.create(t, draft("one"), draft("two"))
+		w.pass(t, time.Minute, func() { w.exec(t, w.q.BeatAll) })
+		w.claim(t, of[0])
+		w.claim(t, of[1])
+		drain := func(a string) {
+			w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.c.Command(ctx, tx, coordinate.Command{Name: coordinate.DrainAgent, Agent: a, Actor: "user:ada"})
+				return err
+			})
+		}
+		drain(of[0])
+		r := w.pass(t, 4*time.Minute, nil)
+		if w.status(t, of[0]) != agent.Terminated || w.status(t, of[1]) != agent.Error || r.Recovered != 2 {
+			t.Errorf("silent: the agent that drains is %s, the other %s: %+v", w.status(t, of[0]), w.status(t, of[1]), r)
+		}
+		for _, id := range made {
+			if is := w.get(t, id); is.Status != task.Aborted {
+				t.Errorf("%s is %s", is.Title, is.Status)
+			}
+		}
+		drain(of[1])
+		if w.cycle(t); w.status(t, of[1]) != agent.Terminated {
+			t.Errorf("drained while it is gone: %s", w.status(t, of[1]))
+		}
+		w.sound(t)
+	})
+}
+
 // TestRetriesEnd has the agent of a task without retries die.
 func TestRetriesEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {

@@ -79,6 +79,8 @@ func watch(all []worker, locked []string, watching time.Time) (v verdict) {
 	for _, w := range all {
 		c := agentChange{ID: w.ID, Was: w.Status, Becomes: w.Status}
 		silent, owes := w.silence(watching)
+		stale := owes && silent > time.Duration(w.StaleSeconds)*time.Second
+		rests := w.perTask() && w.Tasks == 0
 		alive := w.Status != agent.Terminated && w.Status != agent.Error
 		if owes && alive {
 			owing++
@@ -86,15 +88,17 @@ func watch(all []worker, locked []string, watching time.Time) (v verdict) {
 		switch {
 		case w.Status == agent.Terminated:
 			continue
+		case rests && (w.Status == agent.Error || w.Status == agent.Degraded):
+			c.Becomes, c.Health = agent.Idle, new(agent.IsHealthy) // nobody beats between two tasks
 		case w.Status == agent.Error:
 			v.stale++
 			continue
-		case owes && silent > time.Duration(w.StaleSeconds)*time.Second:
-			c.Becomes, c.Health = agent.Error, new(agent.IsStale)
 		case w.Status == agent.Draining:
-			if w.Tasks == 0 {
+			if w.Tasks == 0 || stale {
 				c.Becomes = agent.Terminated
 			}
+		case stale:
+			c.Becomes, c.Health = agent.Error, new(agent.IsStale)
 		case owes && silent > 2*time.Duration(w.IntervalSeconds)*time.Second:
 			c.Becomes, c.Health = agent.Degraded, new(agent.IsDegraded)
 		case w.Status == agent.Idle && w.Tasks > 0:
@@ -108,7 +112,9 @@ func watch(all []worker, locked []string, watching time.Time) (v verdict) {
 		switch c.Becomes {
 		case agent.Error:
 			v.stale++
-			v.gone = append(v.gone, w.ID)
+			if c.Was != agent.Error {
+				v.gone = append(v.gone, w.ID)
+			}
 		case agent.Idle, agent.Working:
 			v.healthy++
 		}
