@@ -26,6 +26,18 @@ func (w world) allocate(t testing.TB, tokens int64) (of budget.Budget) {
 	return of
 }
 
+// cap makes a budget of a scope.
+func (w world) cap(t testing.TB, scope budget.Scope, id string, tokens int64) {
+	t.Helper()
+	w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+		now := time.Now().Add(w.Skew.Offset())
+		_, err := w.c.Budgets.Create(ctx, tx, budget.Budget{
+			Scope: scope, ScopeID: id, Tokens: budget.Account{Allocated: tokens}, Start: now.Add(-time.Hour), End: now.Add(1000 * time.Hour), CreatedBy: "user:ada",
+		})
+		return err
+	})
+}
+
 // spend has an agent use tokens in an attempt at a further task, which then ends.
 func (w world) spend(t testing.TB, by string, tokens int) {
 	t.Helper()
@@ -123,6 +135,49 @@ func TestASpentBudgetPausesAndResumes(t *testing.T) {
 		r := w.pass(t, time.Minute, func() { w.exec(t, w.q.BeatAll) })
 		if is := w.get(t, id); r.Requeued != 1 || is.Status != task.Assigned || is.Attempt != 2 {
 			t.Errorf("after more was allocated: %+v, %+v", r, is)
+		}
+		w.sound(t)
+	})
+}
+
+// TestASpentAgentLeavesTasksToOthers although it would be asked first, and takes what it can pay.
+func TestASpentAgentLeavesTasksToOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.c.Budgets = budgets(t, w.DB)
+		poor := w.register(t, agent.Agent{Name: "poor", MaxConcurrentTasks: 10})[0]
+		w.Skew.Advance(time.Second)
+		rich := w.register(t, agent.Agent{Name: "rich", MaxConcurrentTasks: 2})[0]
+		w.cap(t, budget.Agent, poor, 100)
+		of := w.create(t, costs("first", 500, 9), costs("second", 500, 8), costs("cheap", 100, 7), costs("for nobody", 500, 6))
+		if r := w.cycle(t); r.Assigned != 3 || r.Refused != 1 {
+			t.Errorf("%+v", r)
+		}
+		for i, want := range []string{rich, rich, poor, ""} {
+			if is := w.get(t, of[i]); is.Agent != want {
+				t.Errorf("%s is with agent %q, not %q", is.Title, is.Agent, want)
+			}
+		}
+		w.sound(t)
+	})
+}
+
+// TestAClaimLooksBehindWhatItCanNotPay has more tasks of a project without budget than a claim looks at.
+func TestAClaimLooksBehindWhatItCanNotPay(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.c.Budgets = budgets(t, w.DB)
+		a := w.register(t, agent.Agent{Name: "a"})[0]
+		project := ids()
+		w.exec(t, w.q.Project, project)
+		w.cap(t, budget.Project, project, 100)
+		var drafts []task.Task
+		for i := range 40 {
+			d := costs(fmt.Sprint("too much ", i), 500, 9)
+			d.Project = project
+			drafts = append(drafts, d)
+		}
+		w.create(t, append(drafts, costs("paid", 500, 1))...)
+		if is := w.claim(t, a); is.Title != "paid" {
+			t.Errorf("claimed %q", is.Title)
 		}
 		w.sound(t)
 	})

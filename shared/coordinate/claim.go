@@ -8,7 +8,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
-// claimable is how many tasks a claim looks at, where budgets may refuse some.
+// claimable is how many tasks of each queue a claim looks at, where budgets may refuse some, and how many
+// that are paid for it tries to lock.
 const claimable = 32
 
 // triesToClaim is how often a claim looks again when others are faster.
@@ -70,7 +71,6 @@ func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []str
 	if err := tx.Each(ctx, candidates(&due), c.q.Candidates, encode(served), claimable); err != nil || len(due) == 0 {
 		return "", err
 	}
-	due = due[:min(len(due), claimable)]
 	money, err := c.lock(ctx, tx, p.of, due)
 	if err != nil {
 		return "", err
@@ -84,6 +84,9 @@ func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []str
 	}
 	places := []place{}
 	for i, t := range due {
+		if len(places) == claimable {
+			break
+		}
 		if money.fits(assignment{t, p.of[0]}) == nil {
 			places = append(places, place{t.ID, t.Attempt, t.Version, i})
 		}

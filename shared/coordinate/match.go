@@ -3,11 +3,13 @@ package coordinate
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
@@ -184,12 +186,12 @@ func (p *pool) served() []string {
 	return out
 }
 
-// best returns the agent for a task: not the one whose attempt at it ended last, if there is another;
-// the least loaded; then the one that is idle for the longest time.
-func (p *pool) best(t candidate) *worker {
+// best returns the agent for a task, none of those without: not the one whose attempt at it ended last, if
+// there is another; the least loaded; then the one that is idle for the longest time.
+func (p *pool) best(t candidate, without []*worker) *worker {
 	var best *worker
 	for _, w := range p.byNeed[t.queue] {
-		if w.free() <= 0 || p.probes[w.target()] {
+		if w.free() <= 0 || p.probes[w.target()] || slices.Contains(without, w) {
 			continue
 		}
 		if best == nil || compare(w, best, t.former) < 0 {
@@ -228,29 +230,47 @@ func (p *pool) take(w *worker) {
 }
 
 // match gives the candidates, in their order, to the agents. hold reserves the money for an attempt, or
-// says why it can't; such a task waits and blocks nobody behind it. limit bounds the assignments.
+// says why it can't. An agent without budget leaves the task to the others; a task that can't be paid
+// waits and blocks nobody behind it. limit bounds the assignments.
 func (p *pool) match(due []candidate, limit int, hold func(assignment) error) (out []assignment, refused int) {
 	threads := map[string]bool{}
 	for _, t := range due {
 		if len(out) >= limit {
 			break
 		}
-		w := p.best(t)
-		if w == nil || t.Thread != "" && threads[t.Thread] {
+		if t.Thread != "" && threads[t.Thread] {
 			continue
 		}
-		a := assignment{t, w}
-		if hold(a) != nil {
+		w, err := p.payable(t, hold)
+		if err != nil {
 			refused++
+		}
+		if w == nil {
 			continue
 		}
 		if t.Thread != "" {
 			threads[t.Thread] = true
 		}
 		p.take(w)
-		out = append(out, a)
+		out = append(out, assignment{t, w})
 	}
 	return out, refused
+}
+
+// payable returns the best agent for a task whose money could be held: nil if there is none, with the
+// last refusal.
+func (p *pool) payable(t candidate, hold func(assignment) error) (w *worker, err error) {
+	var without []*worker
+	for w = p.best(t, nil); w != nil; w = p.best(t, without) {
+		if err = hold(assignment{t, w}); err == nil {
+			return w, nil
+		}
+		if is, ok := errors.AsType[*budget.RefusedError](err); !ok || is.Scope != budget.Agent {
+			break // no other agent could pay either
+		}
+		without = append(without, w)
+	}
+	return nil, err
 }
 
 // rawText is a JSON value as text.

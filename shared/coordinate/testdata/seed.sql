@@ -61,3 +61,6 @@ SELECT lk_now() FROM workspaces WHERE id = $1;
 
 -- name: BeatSeen
 UPDATE agents SET last_seen_at = lk_now(), health = 'healthy' WHERE workspace_id = $1 AND terminated_at IS NULL AND last_seen_at IS NOT NULL;
+
+-- name: Project
+INSERT INTO projects (workspace_id, id, name, created_by, created_at, updated_at) VALUES ($1, $2, 'a project', 'user:ada', lk_now(), lk_now());
