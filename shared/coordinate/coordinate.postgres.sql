@@ -32,14 +32,16 @@ UPDATE agents AS a SET
 
 -- name: LockTasks
 -- The tasks that time, an agent or a spawner has decided about, and those in the list. An array is
--- computed once, also where the statistics know nothing of many new tasks yet.
+-- computed once, also where the statistics know nothing of many new tasks yet. A task is late by the later of its
+-- estimated completion and the end of its estimated duration, and never before it has begun.
 SELECT t.id FROM agent_tasks t
  WHERE t.workspace_id = $1 AND t.id = ANY (ARRAY(
    SELECT w.id FROM agent_tasks w LEFT JOIN agents a ON a.workspace_id = w.workspace_id AND a.id = w.agent_id
     WHERE w.workspace_id = $1 AND w.status IN ('ASSIGNED', 'RUNNING')
       AND (a.id IS NULL OR a.status IN ('ERROR', 'TERMINATED')
         OR w.status = 'ASSIGNED' AND w.assigned_at <= lk_plus((SELECT lk_now()), $3)
-        OR w.status = 'RUNNING' AND w.estimated_completion_at <= lk_plus((SELECT lk_now()), $4)
+        OR w.status = 'RUNNING' AND lk_plus(w.started_at, coalesce(w.estimated_duration_minutes, 0) * CAST(60000 AS bigint)) <= lk_plus((SELECT lk_now()), $4)
+           AND coalesce(w.estimated_completion_at <= lk_plus((SELECT lk_now()), $4), w.estimated_duration_minutes IS NOT NULL)
         OR w.status = 'RUNNING' AND a.last_seen_at IS NULL AND w.updated_at <= lk_plus((SELECT lk_now()), $5))
    UNION ALL
    SELECT b.id FROM agent_tasks b WHERE b.workspace_id = $1 AND b.next_attempt_at <= (SELECT lk_now())
@@ -59,7 +61,8 @@ SELECT t.id FROM agent_tasks t
 SELECT t.id, t.title, t.status, t.cancelled, t.attempt, t.agent_id, t.session_key, t.retry_count, t.max_retries, t.retry_backoff_seconds,
        t.priority, t.strikes, t.raised, t.thread_id, a.id IS NULL OR a.status IN ('ERROR', 'TERMINATED'), coalesce(a.status, ''), coalesce(a.spawner, ''),
        coalesce(t.next_attempt_at <= lk_now(), false), coalesce(t.assigned_at <= lk_plus(lk_now(), $3), false),
-       coalesce(t.estimated_completion_at <= lk_plus(lk_now(), $4), false), n.warned_at IS NOT NULL,
+       coalesce(lk_plus(t.started_at, coalesce(t.estimated_duration_minutes, 0) * CAST(60000 AS bigint)) <= lk_plus(lk_now(), $4)
+         AND coalesce(t.estimated_completion_at <= lk_plus(lk_now(), $4), t.estimated_duration_minutes IS NOT NULL), false), n.warned_at IS NOT NULL,
        coalesce(n.warned_at <= lk_plus(lk_now(), $6) AND t.updated_at <= lk_plus(lk_now(), $6), false),
        a.last_seen_at IS NULL AND t.updated_at <= lk_plus(lk_now(), $5),
        (SELECT o.status FROM outbox o WHERE o.workspace_id = $1 AND o.key = 'task:' || CAST(t.id AS text) || ':' || CAST(t.attempt AS text))

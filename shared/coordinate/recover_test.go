@@ -145,9 +145,12 @@ func TestLateTasks(t *testing.T) {
 			if is := w.claim(t, a); is.Attempt != attempt {
 				t.Fatalf("claimed: %+v", is)
 			}
-			w.exec(t, w.q.Estimated, id, -29*time.Minute.Milliseconds())
-			if r := w.leap(t, 2*time.Minute); r.Warned != 1 {
-				t.Fatalf("attempt %d, 31 minutes late: %+v", attempt, r)
+			w.exec(t, w.q.Estimated, id, -29*time.Minute.Milliseconds(), nil)
+			if r := w.leap(t, 2*time.Minute); r.Warned != 0 {
+				t.Fatalf("attempt %d, begun 2 minutes ago: %+v", attempt, r)
+			}
+			if r := w.leap(t, 29*time.Minute); r.Warned != 1 {
+				t.Fatalf("attempt %d, begun 31 minutes ago: %+v", attempt, r)
 			}
 			if r := w.leap(t, 8*time.Minute); r.Warned+r.TimedOut != 0 || w.get(t, id).Status != task.Running {
 				t.Fatalf("attempt %d, warned 8 minutes ago: %+v", attempt, r)
@@ -169,12 +172,54 @@ func TestLateTasks(t *testing.T) {
 			if is := w.get(t, id); is.Priority != 6 {
 				t.Errorf("attempt %d: the priority is %d", attempt, is.Priority)
 			}
-			w.exec(t, w.q.Estimated, id, 10*time.Hour.Milliseconds())
+			w.exec(t, w.q.Estimated, id, 10*time.Hour.Milliseconds(), nil)
 		}
 		if is := w.get(t, id); is.Status != task.Failed || !strings.HasPrefix(is.LastError, "poison") {
 			t.Errorf("after three time-outs: %s, %q", is.Status, is.LastError)
 		}
 		w.sound(t)
+	})
+}
+
+// TestWhenATaskIsLate gives tasks that begin now one estimate or both, in minutes.
+func TestWhenATaskIsLate(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		minutes := func(n int64) *int64 { return &n }
+		for i, c := range []struct {
+			completion, duration *int64
+			late                 time.Duration
+		}{
+			{nil, minutes(20), 50 * time.Minute},
+			{minutes(20), nil, 50 * time.Minute},
+			{minutes(-600), nil, 30 * time.Minute},
+			{minutes(-600), minutes(20), 50 * time.Minute},
+			{minutes(20), minutes(40), 70 * time.Minute},
+			{minutes(40), minutes(20), 70 * time.Minute},
+			{nil, nil, 0},
+		} {
+			other := w
+			other.Workspace = newWorkspace(t, w)
+			a := other.register(t, agent.Agent{Name: "a"})[0]
+			id := other.create(t, draft("late"))[0]
+			other.claim(t, a)
+			var at any
+			if c.completion != nil {
+				at = *c.completion * time.Minute.Milliseconds()
+			}
+			other.exec(t, w.q.Estimated, id, at, c.duration)
+			if c.late == 0 {
+				if r := other.leap(t, 1000*time.Hour); r.Warned != 0 {
+					t.Errorf("without estimates: %+v", r)
+				}
+				continue
+			}
+			if r := other.leap(t, c.late-time.Minute); r.Warned != 0 {
+				t.Errorf("case %d, before %s: %+v", i, c.late, r)
+			}
+			if r := other.leap(t, 2*time.Minute); r.Warned != 1 {
+				t.Errorf("case %d, after %s: %+v", i, c.late, r)
+			}
+		}
 	})
 }
 

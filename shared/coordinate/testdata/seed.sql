@@ -29,7 +29,7 @@ SELECT (SELECT count(*) FROM (SELECT task_id FROM agent_task_attempts WHERE work
 INSERT INTO agent_task_dependencies (workspace_id, task_id, depends_on) VALUES ($1, $2, $3);
 
 -- name: Estimated
-UPDATE agent_tasks SET estimated_completion_at = lk_plus(lk_now(), $3) WHERE workspace_id = $1 AND id = $2;
+UPDATE agent_tasks SET estimated_completion_at = lk_plus(lk_now(), CAST($3 AS bigint)), estimated_duration_minutes = CAST($4 AS integer) WHERE workspace_id = $1 AND id = $2;
 
 -- name: Strikes
 SELECT strikes, raised, priority FROM agent_tasks WHERE workspace_id = $1 AND id = $2;
