@@ -33,10 +33,10 @@ func (c *Coordinator) lock(ctx context.Context, tx Tx, of []*worker, due []candi
 		covers = append(covers, budget.Cover{Agent: w.ID})
 	}
 	var err error
+	speed := c.Budgets.PaceIn(tx.Later(), "", "") // before the lock: it sums up the usage of a day
 	if m.ledger, err = c.Budgets.Lock(ctx, tx, covers); err != nil {
 		return nil, err
 	}
-	speed := c.Budgets.PaceIn(tx.Later(), "", "")
 	if m.corrections, err = c.Budgets.Corrections(ctx, tx); err != nil {
 		return nil, err
 	}
