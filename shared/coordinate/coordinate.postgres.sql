@@ -53,7 +53,7 @@ SELECT t.id FROM agent_tasks t
 
 -- name: LockThese
 SELECT t.id FROM agent_tasks t
- WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i)
+ WHERE t.workspace_id = $1 AND t.id = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i))
  ORDER BY t.id
    FOR NO KEY UPDATE;
 
@@ -69,7 +69,7 @@ SELECT t.id, t.title, t.status, t.cancelled, t.attempt, t.agent_id, t.session_ke
   FROM agent_tasks t
   LEFT JOIN agents a ON a.workspace_id = t.workspace_id AND a.id = t.agent_id
   LEFT JOIN agent_task_attempts n ON n.workspace_id = t.workspace_id AND n.task_id = t.id AND n.number = t.attempt
- WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i)
+ WHERE t.workspace_id = $1 AND t.id = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i))
  ORDER BY t.id;
 
 -- name: WaitingOf

@@ -10,20 +10,20 @@ SELECT 1 FROM workspaces WHERE id = $1 FOR NO KEY UPDATE;
 
 -- name: LockSome
 SELECT 1 FROM agent_tasks
- WHERE workspace_id = $1 AND id IN (SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i)
+ WHERE workspace_id = $1 AND id = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i))
  ORDER BY id
    FOR NO KEY UPDATE;
 
 -- name: TouchSome
 UPDATE agent_tasks SET version = version + 1, updated_at = lk_now()
- WHERE workspace_id = $1 AND id IN (SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i);
+ WHERE workspace_id = $1 AND id = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i));
 
 -- name: Some
 SELECT CAST(t.id AS text), t.status,
        (SELECT count(*) FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.task_id = t.id),
        (SELECT count(*) FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.depends_on = t.id)
   FROM agent_tasks t
- WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i);
+ WHERE t.workspace_id = $1 AND t.id = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i));
 
 -- name: AddEdges
 INSERT INTO agent_task_dependencies (workspace_id, task_id, depends_on)
@@ -42,7 +42,7 @@ SELECT CAST(d.task_id AS text), CAST(d.depends_on AS text)
 -- name: GetSome
 SELECT @row
   FROM agent_tasks t
- WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i);
+ WHERE t.workspace_id = $1 AND t.id = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i));
 
 -- name: Named
 -- Of each new task: whether its thread is there, whether its project is and is archived, its milestone's
