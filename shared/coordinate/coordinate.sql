@@ -38,13 +38,14 @@ INSERT INTO coordinator_commands (workspace_id, id, command, agent_id, task_id, 
 VALUES ($1, $2, $3, $4, $5, $6, $7, lk_now());
 
 -- name: Waiting
--- What waits depends on, as far as that is not completed.
+-- What waits depends on, as far as that is not completed. An aborted task waits while it has a next attempt.
 SELECT d.task_id, d.depends_on, CASE WHEN o.cancelled OR o.status IN ('FAILED', 'ARCHIVED') THEN 'dead'
                                      WHEN o.status IN ('PENDING', 'PAUSED', 'ABORTED') THEN 'waits' ELSE 'works' END
   FROM agent_tasks t
   JOIN agent_task_dependencies d ON d.workspace_id = t.workspace_id AND d.task_id = t.id
   JOIN agent_tasks o ON o.workspace_id = d.workspace_id AND o.id = d.depends_on
- WHERE t.workspace_id = $1 AND t.status IN ('PENDING', 'PAUSED', 'ABORTED') AND NOT t.cancelled AND o.completed_at IS NULL;
+ WHERE t.workspace_id = $1 AND (t.status IN ('PENDING', 'PAUSED') OR t.status = 'ABORTED' AND t.next_attempt_at IS NOT NULL)
+   AND NOT t.cancelled AND o.completed_at IS NULL;
 
 -- name: Counts
 SELECT (SELECT count(*) FROM agent_tasks WHERE workspace_id = $1 AND status = 'PENDING'),
