@@ -117,6 +117,29 @@ func TestAnAgentIsStartedForItsTask(t *testing.T) {
 	})
 }
 
+// TestAnOldSessionClaimsNoStart: the session that the stored start begins does the task. An agent that
+// is started for its tasks may still claim what nobody has assigned.
+func TestAnOldSessionClaimsNoStart(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		g := newGateway(t)
+		a := w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnHTTP, MaxConcurrentTasks: 2})[0]
+		id := w.create(t, draft("started"))[0]
+		w.cycle(t)
+		if is, ok, err := w.c.Claim(t.Context(), w.Workspace, a); ok || err != nil {
+			t.Errorf("claimed %+v, %v", is, err)
+		}
+		w.drain(t, w.sender(t, g, "127.0.0.1"))
+		if is := w.get(t, id); is.Status != task.Running || is.Session != "s-1" || g.calls() != 1 {
+			t.Errorf("%d starts, %+v", g.calls(), is)
+		}
+		other := w.create(t, draft("claimed"))[0]
+		if is := w.claim(t, a); is.ID != other || is.Status != task.Running {
+			t.Errorf("claimed %+v", is)
+		}
+		w.sound(t)
+	})
+}
+
 // TestAStartThatFails is tried three times and recovered like a lost task.
 func TestAStartThatFails(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
