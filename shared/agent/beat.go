@@ -13,7 +13,7 @@ import (
 // Beat is one heartbeat of an agent.
 type Beat struct {
 	Agent string
-	// Says is how the agent itself judges its state; empty: it says nothing. DEGRADED and ERROR keep
+	// Says is how the agent itself judges its state; empty: it says nothing. DEGRADED, ERROR and DRAINING keep
 	// new tasks away from it. The other statuses follow from its open attempts.
 	Says    Status
 	Attempt int // of Vitals.Task; 0: the agent's latest one
@@ -49,7 +49,8 @@ func (s *Store) Beat(ctx context.Context, ws db.Workspace, beat Beat) ([]Order, 
 	v := beat.Vitals
 	var b db.Batch
 	b.Exec(s.q.Lock, beat.Agent)
-	heard := b.Exec(s.q.Beat, beat.Agent, beat.Says == Degraded || beat.Says == Error, db.Null(v.Task), v.Progress, db.Null(v.Step), v.MemoryMB, v.CPU)
+	away := beat.Says == Degraded || beat.Says == Error || beat.Says == Draining
+	heard := b.Exec(s.q.Beat, beat.Agent, away, db.Null(v.Task), v.Progress, db.Null(v.Step), v.MemoryMB, v.CPU)
 	b.Exec(s.q.AddHeartbeat, beat.Agent, s.ids())
 	b.Exec(s.q.ForgetHeartbeats, beat.Agent)
 	var a Agent

@@ -58,6 +58,7 @@ func TestAHeartbeatEndsDegradedAndError(t *testing.T) {
 			{agent.Degraded, agent.Idle, agent.Idle, agent.IsHealthy, 0},
 			{agent.Idle, agent.Degraded, agent.Degraded, agent.IsDegraded, 0},
 			{agent.Idle, agent.Error, agent.Degraded, agent.IsDegraded, 0},
+			{agent.Idle, agent.Draining, agent.Degraded, agent.IsDegraded, 0},
 			{agent.Error, agent.Idle, agent.Working, agent.IsHealthy, 1},
 			{agent.Degraded, "", agent.Working, agent.IsHealthy, 1},
 			{agent.Working, agent.Degraded, agent.Degraded, agent.IsDegraded, 1},
@@ -226,7 +227,7 @@ func TestHealthFollowsFromSilence(t *testing.T) {
 			silence time.Duration
 			want    agent.Health
 		}{
-			{agent.SpawnPull, 0, "", 59 * time.Second, agent.IsHealthy},
+			{agent.SpawnPull, 0, "", 30 * time.Second, agent.IsHealthy},
 			{agent.SpawnPull, 0, agent.Degraded, 0, agent.IsDegraded},
 			{agent.SpawnPull, 0, "", 62 * time.Second, agent.IsDegraded},
 			{agent.SpawnPull, 0, "", 182 * time.Second, agent.IsStale},
