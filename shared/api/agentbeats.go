@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/task"
@@ -18,7 +19,7 @@ import (
 
 // agentBeat is a heartbeat of an agent.
 type agentBeat struct {
-	Status          agent.Status `json:"status,omitempty" enum:"IDLE,WORKING,DEGRADED,ERROR,DRAINING" doc:"How it is: DEGRADED and ERROR keep new tasks away from it"`
+	Status          agent.Status `json:"status,omitempty" enum:"IDLE,WORKING,DEGRADED,ERROR,DRAINING" doc:"How it is: DEGRADED, ERROR and DRAINING keep new tasks away from it"`
 	CurrentTaskID   string       `json:"currentTaskId,omitempty" format:"uuid" doc:"With several tasks, each may have its heartbeat"`
 	Attempt         int          `json:"attempt,omitempty" minimum:"1" doc:"Of that task"`
 	ProgressPercent *int         `json:"progressPercent,omitempty" minimum:"0" maximum:"100"`
@@ -66,7 +67,7 @@ func (s *server) beatAgent(ctx context.Context, in *struct {
 type claimInput struct {
 	IDPath
 	Body *struct {
-		Attempts *[]attemptName `json:"attempts,omitempty" maxItems:"1000" doc:"Those that you work on. If you have another one that runs, the answer to its claim was lost: it is answered again"`
+		Attempts *[]attemptName `json:"attempts,omitempty" maxItems:"1000" doc:"Those that you work on. If you have another one that runs, the answer to its claim was lost: it is answered again. So send one claim at a time per agent"`
 	}
 }
 
@@ -112,18 +113,18 @@ func (s *server) claimTask(ctx context.Context, in *claimInput) (*claimed, error
 		}
 		given, err := secret.Expand(ctx, workspace(ctx), t.Input, s.Secrets)
 		if _, missing := errors.AsType[*secret.NotFoundError](err); missing || errors.Is(err, secret.ErrConfig) || errors.Is(err, secret.ErrName) {
-			if err := s.broken(ctx, t, err); err != nil {
+			if err := s.broken(ctx, in.id(), t, err); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, s.unanswered(ctx, t, err)
 		}
 		item := taskOf(t)
 		item.InputContext = json.RawMessage(given.Reveal())
 		if item.Model, err = s.Agents.ModelOf(ctx, workspace(ctx), agent.Attempt{Task: t.ID, Number: t.Attempt}); err != nil {
-			return nil, err
+			return nil, s.unanswered(ctx, t, err)
 		}
 		return &claimed{Status: http.StatusOK, Body: &item}, nil
 	}
@@ -139,21 +140,48 @@ func (s *server) nextTask(ctx context.Context, in *claimInput) (task.Task, bool,
 			return task.Task{}, false, err
 		}
 		for _, at := range runs {
-			if !slices.ContainsFunc(*in.Body.Attempts, func(n attemptName) bool { return strings.ToLower(n.TaskID) == at.Task && n.Attempt == at.Number }) {
-				t, err := s.Tasks.Get(ctx, ws, at.Task)
-				return t, err == nil, err
+			if slices.ContainsFunc(*in.Body.Attempts, func(n attemptName) bool { return strings.ToLower(n.TaskID) == at.Task && n.Attempt == at.Number }) {
+				continue
+			}
+			t, err := s.Tasks.Get(ctx, ws, at.Task)
+			if err != nil {
+				return task.Task{}, false, err
+			}
+			if t.Agent == in.id() && t.Attempt == at.Number && t.Status == task.Running { // it may have changed between the reads
+				return t, true, nil
 			}
 		}
 	}
 	return s.Claim(ctx, ws, in.id())
 }
 
-// broken ends an attempt whose input names a secret that is not there: no retry helps.
-func (s *server) broken(ctx context.Context, t task.Task, why error) error {
+// broken ends an agent's attempt whose input names a secret that is not there: no retry helps. It
+// changes nothing if the agent has lost the attempt by then.
+func (s *server) broken(ctx context.Context, of string, t task.Task, why error) error {
 	_, err := s.changeTask(ctx, "task.fail", t.ID, func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
-		return s.Tasks.Fail(ctx, tx, task.Report{Task: t.ID, Attempt: t.Attempt, Actor: by}, task.Failure{Error: "inputContext: " + why.Error(), Final: true})
+		return s.Tasks.Fail(ctx, tx, task.Report{Task: t.ID, Attempt: t.Attempt, Actor: by, Agent: of}, task.Failure{Error: "inputContext: " + why.Error(), Final: true})
 	}, "attempt", t.Attempt)
+	if _, lost := errors.AsType[*task.StaleError](err); lost {
+		return nil
+	}
 	return err
+}
+
+// unanswered gives back the attempt of a claim that could not be answered, so that the coordinator
+// assigns the task again after its backoff. It returns why.
+func (s *server) unanswered(ctx context.Context, t task.Task, why error) error {
+	last, cancel := lane.LastWrites(ctx)
+	defer cancel()
+	_, err := s.changeTask(last, "task.give_back", t.ID, func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
+		if _, err := s.Tasks.Recover(ctx, tx, t.ID, t.Attempt, by, "the claim could not be answered: "+why.Error()); err != nil {
+			return task.Task{}, err
+		}
+		return s.Tasks.GetIn(ctx, tx, t.ID)
+	}, "attempt", t.Attempt)
+	if err != nil {
+		s.Log.WarnContext(ctx, "a claim was not answered, and its attempt could not be given back", "task", t.ID, "attempt", t.Attempt, "error", err)
+	}
+	return why
 }
 
 // reportOf is a report of the caller. An agent reports for itself, and an ADMIN for any agent.

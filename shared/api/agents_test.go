@@ -14,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
@@ -333,6 +334,68 @@ func TestAClaimGivesTheClearValues(t *testing.T) {
 		if again := g.callWith(t, http.MethodPost, path+"/claim", token, `{"attempts":[]}`, "Idempotency-Key", "k"); got.status != 200 || again.status != 409 ||
 			strings.Contains(string(again.body), "sesame") {
 			t.Errorf("with a key: %d, then %d %s", got.status, again.status, again.body)
+		}
+	})
+}
+
+// TestAClaimThatIsNotAnsweredIsGivenBack: nobody works on its attempt.
+func TestAClaimThatIsNotAnsweredIsGivenBack(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, func(d *api.Deps) {
+			keyless, err := secret.New(e.DB, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole := d.Secrets
+			d.Secrets = keyless
+			if _, err := whole.Put(t.Context(), e.Workspace, "k", secret.NewValue("sesame-sesame"), "user:ada"); err != nil {
+				t.Fatal(err)
+			}
+		})
+		w.must(t, 201, http.MethodPut, agentsPath+"/"+working, `{"name":"scout"}`, nil)
+		var is taskTold
+		w.must(t, 201, http.MethodPost, agentTasks, `{"title":"x","inputContext":{"key":{"$secret":"k"}}}`, &is)
+		if got := w.call(t, http.MethodPost, agentsPath+"/"+working+"/claim", admin, `{}`); got.status < 500 {
+			t.Errorf("claimed: %d %s", got.status, got.body)
+		}
+		w.must(t, 200, http.MethodGet, agentTasks+"/"+is.ID, "", &is)
+		if is.Status != "ABORTED" || is.NextAttemptAt == nil || is.Attempt != 1 || !strings.Contains(is.LastError, "the claim could not be answered") {
+			t.Errorf("the task: %+v", is)
+		}
+	})
+}
+
+// TestABrokenClaimLeavesOthersAttempts: an agent fails no attempt that another one holds.
+func TestABrokenClaimLeavesOthersAttempts(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		var other string
+		var w *world
+		w = newWorld(t, e, func(d *api.Deps) {
+			all, given := *d, false
+			d.Claim = func(ctx context.Context, ws db.Workspace, agent string) (task.Task, bool, error) {
+				if given {
+					return task.Task{}, false, nil
+				}
+				given = true
+				mine, ok, err := claim(ctx, all, ws, agent)
+				if err != nil {
+					return mine, ok, err
+				}
+				// The attempt is lost, and another agent gets the next one, before the claim is answered.
+				w.must(t, 200, http.MethodPatch, agentTasks+"/"+mine.ID, `{"status":"PAUSED"}`, nil)
+				w.must(t, 200, http.MethodPatch, agentTasks+"/"+mine.ID, `{"status":"PENDING"}`, nil)
+				return claim(ctx, all, ws, other)
+			}
+		})
+		other = ids()
+		for _, id := range []string{working, other} {
+			w.must(t, 201, http.MethodPut, agentsPath+"/"+id, `{"name":"scout"}`, nil)
+		}
+		var is taskTold
+		w.must(t, 201, http.MethodPost, agentTasks, `{"title":"x","inputContext":{"key":{"$secret":"none"}}}`, &is)
+		w.must(t, 204, http.MethodPost, agentsPath+"/"+working+"/claim", `{}`, nil)
+		if w.must(t, 200, http.MethodGet, agentTasks+"/"+is.ID, "", &is); is.Status != "RUNNING" || is.Attempt != 2 {
+			t.Errorf("the other agent's task: %+v", is)
 		}
 	})
 }
