@@ -283,15 +283,16 @@ func (s *server) terminateAgent(ctx context.Context, in *struct {
 	recovered := 0
 	err := s.change(ctx, "agent.terminate", func(ctx context.Context, tx *db.Tx) error {
 		is, open, err := s.Agents.Terminate(ctx, tx, in.id(), reason, graceful)
-		recovered = 0
-		for _, at := range open {
-			if err == nil {
-				_, err = s.Tasks.Recover(ctx, tx, at.Task, at.Number, principal(by), "its agent was terminated")
-				recovered++
-			}
+		if err != nil {
+			return err
 		}
+		lost := make([]task.Report, len(open))
+		for i, at := range open {
+			lost[i] = task.Report{Task: at.Task, Attempt: at.Number, Actor: principal(by)}
+		}
+		recovered, err = s.Tasks.RecoverAll(ctx, tx, lost, "its agent was terminated")
 		a = is
-		a.Tasks -= recovered
+		a.Tasks -= len(open)
 		return err
 	}, "agent", in.id(), "reason", reason, "graceful", graceful, "recovered", &recovered)
 	if err != nil {

@@ -272,8 +272,13 @@ func TestAHardTerminationGivesTheTasksToOthers(t *testing.T) {
 		if err := g.Env.DB.Do(t.Context(), g.Workspace, &b); err != nil {
 			t.Fatal(err)
 		}
+		wakes := 0
+		g.Tasks.Wake = func(context.Context, *db.Batch) { wakes++ }
 		var is agentTold
 		g.must(t, 200, http.MethodPost, agentsPath+"/"+working+"/terminate", `{"reason":"lost","graceful":false}`, &is)
+		if wakes != 1 {
+			t.Errorf("the coordinator is woken %d times, want once", wakes)
+		}
 		if is.Status != "TERMINATED" || is.OpenTasks != 0 {
 			t.Errorf("terminated %+v", is)
 		}

@@ -9,11 +9,38 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Recover ends an attempt whose agent is gone, and reports whether the attempt was still open. A task
+// RecoverAll ends attempts whose agent is gone, and returns how many of them were still open. A task
 // that had not begun returns to PENDING and spends no retry. Any other is ABORTED until its backoff is
 // over, or FAILED when its retries are spent; its checkpoint stays. The caller has locked the agent.
-// Errors: [db.ErrNoRows].
-func (s *Store) Recover(ctx context.Context, tx Tx, id string, attempt int, actor, why string) (bool, error) {
+// RecoverAll locks all the tasks before it changes one, and wakes the coordinator once, at the end: who
+// holds one of the tasks may wait for the row that wakes. Errors: [db.ErrNoRows].
+func (s *Store) RecoverAll(ctx context.Context, tx Tx, all []Report, why string) (recovered int, err error) {
+	if len(all) == 0 {
+		return 0, nil
+	}
+	ids := make([]string, len(all))
+	for i, r := range all {
+		ids[i] = r.Task
+	}
+	tx.Later().Exec(s.q.LockSome, encode(ids))
+	silent := *s
+	silent.Wake = nil
+	for _, r := range all {
+		did, err := silent.recover(ctx, tx, r.Task, r.Attempt, r.Actor, why)
+		if err != nil {
+			return recovered, err
+		}
+		if did {
+			recovered++
+		}
+	}
+	if recovered > 0 {
+		s.wake(ctx, tx)
+	}
+	return recovered, nil
+}
+
+func (s *Store) recover(ctx context.Context, tx Tx, id string, attempt int, actor, why string) (bool, error) {
 	t, err := s.head(ctx, tx, id)
 	if err != nil || t.Attempt != attempt || !t.Status.Active() {
 		return false, err

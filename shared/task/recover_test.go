@@ -78,7 +78,8 @@ func TestARecoveredTaskGoesOn(t *testing.T) {
 		recovered := func(id string, attempt int) bool {
 			var did bool
 			w.must(t, func(ctx context.Context, tx *db.Tx) (is task.Task, err error) {
-				did, err = w.s.Recover(ctx, tx, id, attempt, "user:ada", "its agent was terminated")
+				n, err := w.s.RecoverAll(ctx, tx, []task.Report{{Task: id, Attempt: attempt, Actor: "user:ada"}}, "its agent was terminated")
+				did = n == 1
 				return is, err
 			})
 			return did
