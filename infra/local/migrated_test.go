@@ -23,7 +23,7 @@ func TestARunnerStopsWhereItsDatabaseIsMigrated(t *testing.T) {
 	build := migrations.Latest()
 	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
 		t.Run(engine, func(t *testing.T) {
-			h := newHome(t, "LLM_PROVIDER=demo", "DEMO=0", "COORDINATOR_EVERY=24h")
+			h := newHome(t, "LLM_PROVIDER=demo", "DEMO=0", "COORDINATOR_EVERY=1m")
 			server := ""
 			if engine == dbtest.OnPostgres {
 				server = dbtest.NewDatabase(t)

@@ -53,6 +53,9 @@ func (k *checker) check() {
 	if k.CoordinatorEvery < time.Second {
 		k.bad("COORDINATOR_EVERY", "is less than a second", "Set it to 1s or more.")
 	}
+	if k.CoordinatorEvery > time.Minute {
+		k.bad("COORDINATOR_EVERY", "is more than a minute: agents that died would not be noticed", "Set it to 1m or less, such as 30s.")
+	}
 	if !slices.Contains([]slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}, k.LogLevel) {
 		k.bad("LOG_LEVEL", badLevel, levels)
 	}

@@ -122,6 +122,8 @@ func TestProblems(t *testing.T) {
 		{"short key", []string{"JWT_SECRET=hunter2hunter2"}, []string{"JWT_SECRET is too short"}},
 		{"no unit", []string{"HEARTBEAT_EVERY=30"}, []string{"HEARTBEAT_EVERY is not a duration"}},
 		{"too often", []string{"HEARTBEAT_EVERY=59s", "COORDINATOR_EVERY=-1s"}, []string{"HEARTBEAT_EVERY is less", "COORDINATOR_EVERY is less"}},
+		{"too seldom", []string{"COORDINATOR_EVERY=61s"}, []string{"COORDINATOR_EVERY is more than a minute"}},
+		{"as seldom as can be", []string{"COORDINATOR_EVERY=1m"}, nil},
 		{"not a flag", []string{"DEMO=maybe"}, []string{"DEMO is neither 1 nor 0"}},
 		{"not a level", []string{"LOG_LEVEL=loud"}, []string{"LOG_LEVEL is not a log level"}},
 		{"between levels", []string{"LOG_LEVEL=info+1"}, []string{"LOG_LEVEL is not a log level"}},
