@@ -173,7 +173,8 @@ func (s *server) unanswered(ctx context.Context, t task.Task, why error) error {
 	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
 	_, err := s.changeTask(last, "task.give_back", t.ID, func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
-		if _, err := s.Tasks.Recover(ctx, tx, t.ID, t.Attempt, by, "the claim could not be answered: "+why.Error()); err != nil {
+		lost := []task.Report{{Task: t.ID, Attempt: t.Attempt, Actor: by}}
+		if _, err := s.Tasks.RecoverAll(ctx, tx, lost, "the claim could not be answered: "+why.Error()); err != nil {
 			return task.Task{}, err
 		}
 		return s.Tasks.GetIn(ctx, tx, t.ID)
