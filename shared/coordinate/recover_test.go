@@ -237,7 +237,7 @@ func TestAStartedAgentServesAgain(t *testing.T) {
 			if is := w.get(t, id); is.Agent != a {
 				t.Fatalf("%s is %s with agent %q, which is %s", title, is.Status, is.Agent, w.status(t, a))
 			}
-			w.claim(t, a)
+			w.exec(t, w.q.Begin, id)
 			w.exec(t, w.q.Beat, a)
 			w.pass(t, silent, nil)
 			if is := w.status(t, a); is != while {

@@ -64,3 +64,7 @@ UPDATE agents SET last_seen_at = lk_now(), health = 'healthy' WHERE workspace_id
 
 -- name: Project
 INSERT INTO projects (workspace_id, id, name, created_by, created_at, updated_at) VALUES ($1, $2, 'a project', 'user:ada', lk_now(), lk_now());
+
+-- name: Begin
+-- What the answer of a spawner does.
+UPDATE agent_tasks SET status = 'RUNNING', started_at = lk_now(), version = version + 1, updated_at = lk_now() WHERE workspace_id = $1 AND id = $2 AND status = 'ASSIGNED';
