@@ -74,6 +74,9 @@ type Deps struct {
 	Background func(fn func(context.Context))
 	// Coordinator gives tasks to agents.
 	Coordinator *coordinate.Coordinator
+	// Cycle runs one cycle of the coordinator in a workspace, says why, and counts it. It returns a
+	// [lane.BusyError] if another process runs one.
+	Cycle func(ctx context.Context, ws db.Workspace, why string) (coordinate.Report, error)
 	// Gateway returns an error if what starts agents cannot be reached; nil: there is none.
 	Gateway func(context.Context) error
 	// Valkey returns an error if the live view cannot be reached; nil: there is no live view.

@@ -109,8 +109,7 @@ type cycleReport struct {
 	Busy          bool     `json:"busy,omitempty" doc:"Another process ran a cycle: it goes round once more, and the counts are not known"`
 }
 
-// recoverTasks runs a cycle. It answers 202 if another process runs one, which then goes round once
-// more. It is called by the Engine Room and scripts.
+// recoverTasks runs a cycle. It answers 202 if another process runs one: a further one follows that. It is called by the Engine Room and scripts.
 func (s *server) recoverTasks(ctx context.Context, in *struct {
 	Body *struct {
 		WorkspaceID string `json:"workspaceId,omitempty" format:"uuid" doc:"Which you administer; left out, the request's"`
@@ -132,8 +131,12 @@ func (s *server) recoverTasks(ctx context.Context, in *struct {
 		Status int
 		Body   cycleReport
 	}{http.StatusOK, cycleReport{WorkspaceID: string(ws), TraceID: of}}
-	r, err := s.Coordinator.Cycle(ctx, ws, "hand")
+	r, err := s.Cycle(ctx, ws, "hand")
 	if _, busy := errors.AsType[*lane.BusyError](err); busy {
+		if err := s.Coordinator.Again(ctx, ws); err != nil {
+			return nil, err
+		}
+		s.Send(ws)
 		out.Status, out.Body.Busy = http.StatusAccepted, true
 		return out, nil
 	}

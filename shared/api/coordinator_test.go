@@ -11,9 +11,11 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 )
 
 // coordinatorStatus is the state of the coordinator as clients read it.
@@ -63,6 +65,9 @@ func TestTheCoordinatorByHand(t *testing.T) {
 		}
 		if got := w.must(t, 202, "POST", "/api/v1/coordinator/recover", "", nil); !strings.Contains(string(got.body), `"busy":true`) {
 			t.Errorf("while another cycle runs: %s", got.body)
+		}
+		if kicks, _, err := w.Coordinator.Outbox.List(t.Context(), w.Workspace, outbox.Filter{Topic: coordinate.KickTopic, Limit: 9}); err != nil || len(kicks) != 1 || kicks[0].Status != outbox.Ready {
+			t.Errorf("no further cycle will run: %+v, %v", kicks, err)
 		}
 		if err := w.Lanes.Release(t.Context(), hold); err != nil {
 			t.Fatal(err)

@@ -181,6 +181,7 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	if err != nil {
 		t.Fatal(err)
 	}
+	all.Cycle = all.Coordinator.Cycle
 	all.Heals, err5 = heal.New(d, ids, all.Registry, all.Automations)
 	all.Budgets, err6 = budget.New(d, ids, time.Now)
 	all.Circuits, err7 = resilient.NewStore(d, resilient.Policy{})

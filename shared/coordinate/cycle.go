@@ -42,6 +42,7 @@ func (c *Coordinator) Cycle(ctx context.Context, ws db.Workspace, why string) (R
 			}
 		}
 		if err != nil {
+			sum.Took = time.Since(began)
 			return sum, fmt.Errorf("coordinate: %w", err)
 		}
 		sum = sum.plus(r.report)

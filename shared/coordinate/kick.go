@@ -2,6 +2,7 @@ package coordinate
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
@@ -16,4 +17,14 @@ const KickTopic = "coordinator"
 func Kick(ctx context.Context, o *outbox.Store, b *db.Batch) {
 	o.Revive(ctx, b, outbox.Row{Kind: outbox.Kick, Topic: KickTopic, Key: KickTopic})
 	o.DueNow(b, KickTopic)
+}
+
+// Again is [Kick] in a transaction of its own.
+func (c *Coordinator) Again(ctx context.Context, ws db.Workspace) error {
+	var b db.Batch
+	Kick(ctx, c.Outbox, &b)
+	if err := c.DB.Do(ctx, ws, &b); err != nil {
+		return fmt.Errorf("ask for a cycle: %w", err)
+	}
+	return nil
 }

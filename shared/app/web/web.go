@@ -78,6 +78,7 @@ func NewAPI(s *wire.Surfaces, in *door.Door, p Process) (http.Handler, error) {
 		Reachable:   s.Reachable,
 		Operate:     s.Operate,
 		Coordinator: s.Cycles,
+		Cycle:       s.Coordinator.Once,
 		Claim:       s.Cycles.Claim,
 		Gateway:     s.Gateway(),
 		Kick: func(ws db.Workspace) {

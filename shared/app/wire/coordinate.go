@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/coordinate"
@@ -58,11 +59,15 @@ func (s *Surfaces) starters() map[string]outbox.Handler {
 // kicks runs the cycles that tasks ask for.
 type kicks struct{ *coordinator.Coordinator }
 
-// Handle implements [outbox.Handler]. A busy lane is no failure: the cycle that runs goes round again.
+// kickAgain is how long a kick waits while another cycle runs.
+const kickAgain = time.Second
+
+// Handle implements [outbox.Handler]. A busy lane is no failure, but the cycle that runs may have read
+// its tasks already: the kick comes again.
 func (k kicks) Handle(ctx context.Context, c outbox.Claimed) error {
-	err := k.Once(ctx, c.Workspace, "kick")
+	_, err := k.Once(ctx, c.Workspace, "kick")
 	if _, busy := errors.AsType[*lane.BusyError](err); busy {
-		return nil
+		return outbox.LaterIn(kickAgain, err)
 	}
 	return err
 }

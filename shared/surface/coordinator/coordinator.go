@@ -30,7 +30,8 @@ type Coordinator struct {
 	// Fan hands a workspace's part of a tick to another invocation. It is called concurrently. If it is
 	// nil, all cycles run in this process.
 	Fan func(context.Context, Tick) error
-	// Tend does what else is due in all workspaces. It is called after each pass; nil: nothing is.
+	// Tend does what else is due in all workspaces. It is called once in each pass, before
+	// cycles are tried again; nil: nothing is.
 	Tend func(context.Context)
 }
 
@@ -77,9 +78,9 @@ const (
 var patience = []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second}
 
 // Run runs the passes of a tick. It is called by the schedule through package edge, by the local
-// runner, by lanekeeper trigger coordinator, and by POST /api/v1/coordinator/recover. A busy lane is no
-// error: another process does the work. While the database is away Run tries again, for as long as
-// ctx's inner deadline allows. An error says that cycles failed; it names workspaces.
+// runner, and by lanekeeper trigger coordinator. A busy lane is no error: another process does the
+// work. While the database is away Run tries again, for as long as ctx's inner deadline allows. An
+// error says that cycles failed; it names workspaces.
 func (c *Coordinator) Run(ctx context.Context, t Tick) (r Report, err error) {
 	ctx, cancel := lane.WithInnerDeadline(ctx)
 	defer cancel()
@@ -122,6 +123,9 @@ func (c *Coordinator) pass(ctx context.Context, t Tick, r *Report) error {
 	if r.Workspaces = len(due); err == nil {
 		due, err = c.all(ctx, t, due, r)
 	}
+	if c.Tend != nil && t.Workspace == "" { // before the pauses, and also where cycles failed: it is other work
+		c.Tend(ctx)
+	}
 	for _, pause := range patience {
 		if !errors.Is(err, db.ErrUnavailable) {
 			break
@@ -137,9 +141,6 @@ func (c *Coordinator) pass(ctx context.Context, t Tick, r *Report) error {
 		if err == nil || r.Workspaces > 0 {
 			due, err = c.all(ctx, t, due, r)
 		}
-	}
-	if c.Tend != nil && t.Workspace == "" { // also where cycles failed: it is other work
-		c.Tend(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("coordinate: %w", err)
@@ -213,20 +214,24 @@ func (c *Coordinator) guarded(ctx context.Context, t Tick, do func(context.Conte
 
 // one runs one cycle of a workspace.
 func (c *Coordinator) one(ctx context.Context, t Tick) error {
-	return c.Once(ctx, t.Workspace, t.why())
+	_, err := c.Once(ctx, t.Workspace, t.why())
+	return err
 }
 
 // Once runs one cycle of a workspace, counts it, and logs what it did. It returns a [lane.BusyError] if
-// another process runs one. It is called by Run, and by the outbox for a workspace that was kicked.
-func (c *Coordinator) Once(ctx context.Context, ws db.Workspace, why string) error {
+// another process runs one. What a cycle did before one of its rounds failed counts, too. Once is called
+// by Run, by the outbox for a workspace that was kicked, and by POST /api/v1/coordinator/recover.
+func (c *Coordinator) Once(ctx context.Context, ws db.Workspace, why string) (coordinate.Report, error) {
 	r, err := c.Cycle(ctx, ws, why)
 	if _, busy := errors.AsType[*lane.BusyError](err); busy {
 		c.Meters.CycleBusy()
-		return err
+		return r, err
 	}
 	if err != nil {
 		c.Meters.CycleFailed()
-		return err
+		if r.Rounds == 0 {
+			return r, err
+		}
 	}
 	c.Meters.Cycle(observe.Cycle{Took: r.Took, Spawned: r.Spawned, Recovered: r.Recovered + r.TimedOut})
 	level := slog.LevelDebug
@@ -236,5 +241,5 @@ func (c *Coordinator) Once(ctx context.Context, ws db.Workspace, why string) err
 	c.Log.Log(ctx, level, "cycle ended", "assigned", r.Assigned, "recovered", r.Recovered, "requeued", r.Requeued, "unclaimed", r.Unclaimed,
 		"timed_out", r.TimedOut, "failed", r.Failed, "paused", r.Paused, "gone", r.Gone, "pending", r.Pending, "running", r.Running,
 		"duration_ms", r.Took.Milliseconds())
-	return nil
+	return r, err
 }

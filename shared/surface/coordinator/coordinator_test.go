@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,5 +179,40 @@ func TestATickServesAllWorkspaces(t *testing.T) {
 			t.Errorf("fanned %+v", one)
 		}
 		seen[one.Workspace] = true
+	}
+}
+
+// TestOtherWorkDoesNotWaitForTheDatabase: what else is due is done before a cycle is tried again.
+func TestOtherWorkDoesNotWaitForTheDatabase(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var tries atomic.Int32
+	c := of(func(context.Context, db.Workspace, string) error {
+		tries.Add(1)
+		return fmt.Errorf("read: %w", db.ErrUnavailable)
+	})
+	var err error
+	if c.Workspaces, err = workspace.New(e.DB); err != nil {
+		t.Fatal(err)
+	}
+	c.Tend = func(context.Context) { cancel() } // so that no pause is waited for
+	r, err := c.Run(ctx, Tick{})
+	if !errors.Is(err, db.ErrUnavailable) || r.Workspaces == 0 || int(tries.Load()) != r.Workspaces {
+		t.Errorf("%d cycles before the other work, %+v, %v", tries.Load(), r, err)
+	}
+}
+
+// TestWhatWasDoneBeforeAFailureCounts: a cycle whose second round fails has started agents in its first.
+func TestWhatWasDoneBeforeAFailureCounts(t *testing.T) {
+	var logs strings.Builder
+	c := of(nil)
+	c.Log = slog.New(slog.NewTextHandler(&logs, nil))
+	broke := errors.New("it broke")
+	c.Cycle = func(context.Context, db.Workspace, string) (coordinate.Report, error) {
+		return coordinate.Report{Rounds: 1, Assigned: 2}, broke
+	}
+	if r, err := c.Once(t.Context(), ws, "test"); !errors.Is(err, broke) || r.Assigned != 2 || !strings.Contains(logs.String(), "assigned=2") {
+		t.Errorf("%+v, %v: %s", r, err, logs.String())
 	}
 }
