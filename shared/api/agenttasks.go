@@ -354,8 +354,8 @@ func (s *server) explainTask(ctx context.Context, in *IDPath) (*answer[taskExpla
 		return nil, err
 	}
 	if unpaid != nil && !slices.ContainsFunc(reasons, func(r task.Reason) bool { return r.Code == task.WaitsForBudget }) {
-		if last := len(reasons) - 1; reasons[last].Code == task.WaitsForAgent || reasons[last].Code == task.IsPaused {
-			out.Reasons = out.Reasons[:last] // the budget is what holds it up
+		if t.Status == task.Paused {
+			out.Reasons = nil // nobody has to resume it: the budget holds it up
 		}
 		if out.Reasons = append(out.Reasons, *unpaid); len(out.Reasons) == 1 {
 			out.Summary = unpaid.Message

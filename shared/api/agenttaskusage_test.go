@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
 type usageTold struct {
@@ -30,8 +34,9 @@ func TestUsageOfATaskByHTTP(t *testing.T) {
 			Reasons []struct{ Code, Message string }
 		}
 		w.must(t, 200, http.MethodGet, path+"/why", "", &why)
-		if len(why.Reasons) != 1 || why.Reasons[0].Code != "budget" || !strings.Contains(why.Summary, "task "+is.ID+" has 1000 tokens left") ||
-			!strings.Contains(why.Summary, "8970 tokens") || !strings.Contains(why.Summary, "reallocate") {
+		if len(why.Reasons) != 2 || why.Reasons[0].Code != "no_agent" || why.Reasons[1].Code != "budget" || why.Summary != why.Reasons[0].Message ||
+			!strings.Contains(why.Reasons[1].Message, "task "+is.ID+" has 1000 tokens left") ||
+			!strings.Contains(why.Reasons[1].Message, "8970 tokens") || !strings.Contains(why.Reasons[1].Message, "reallocate") {
 			t.Errorf("why: %+v", why)
 		}
 		var p refusedTask
@@ -89,7 +94,9 @@ func TestUsageOfATaskByHTTP(t *testing.T) {
 }
 
 func TestWhatTasksUsedByHTTP(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		begun := time.Now()
+		w := newWorld(t, e, func(d *api.Deps) { d.Clock = func() time.Time { return begun } }) // "today" begins once, also around midnight
 		for i := range 3 {
 			var is taskTold
 			w.must(t, 201, http.MethodPost, agentTasks, fmt.Sprintf(`{"title":"No. %d","taskType":"code","metadata":{"complexity":2}}`, i), &is)
