@@ -43,28 +43,38 @@ type demoTask struct {
 }
 
 func newDemoAgent(url, admin string, log *slog.Logger) *demoAgent {
-	return &demoAgent{url: url, admin: admin, log: log, client: &http.Client{Timeout: 30 * time.Second}, pause: demoAgentPause, idle: demoAgentIdle}
+	return &demoAgent{
+		url: url, admin: admin, log: log, client: &http.Client{Timeout: 30 * time.Second},
+		pause: demoAgentPause, idle: demoAgentIdle,
+	}
 }
 
 // errNotWanted says that nobody wants the demo agent here.
 var errNotWanted = errors.New("there is no demo agent here")
 
-// run works until ctx ends. What goes wrong is logged, and tried again. If fresh is false, the agent
-// works only where it was registered before.
+// run works until ctx ends, or until the agent is terminated. What goes wrong is logged, and tried
+// again. If fresh is false, the agent works only where it was registered before.
 func (a *demoAgent) run(ctx context.Context, fresh bool) {
 	defer a.client.CloseIdleConnections()
-	for signedIn := false; ctx.Err() == nil; {
+	for signedIn, before := false, false; ctx.Err() == nil; {
 		var err error
 		worked := true
 		if !signedIn {
 			err = a.signIn(ctx, fresh)
 			signedIn = err == nil
+			before = before || signedIn
 		} else {
 			worked, err = a.work(ctx)
 		}
 		switch {
 		case errors.Is(err, errNotWanted):
+			if before {
+				a.log.InfoContext(ctx, "the demo agent was terminated: it ends")
+			}
 			return
+		case signedIn && disowned(err):
+			signedIn, a.taken = false, false
+			wait(ctx, a.pause)
 		case err != nil && ctx.Err() == nil:
 			a.log.WarnContext(ctx, "the demo agent tries again", "error", err)
 			a.taken = false
@@ -74,6 +84,21 @@ func (a *demoAgent) run(ctx context.Context, fresh bool) {
 		}
 	}
 }
+
+// disowned reports whether the API refused the agent itself: its token is not valid any more, or it was
+// terminated.
+func disowned(err error) bool {
+	refused, ok := errors.AsType[*demoRefusal](err)
+	return ok && (refused.status == http.StatusUnauthorized || refused.status == http.StatusNotFound || refused.status == http.StatusConflict)
+}
+
+// demoRefusal is an answer of the API with a status of 300 or more.
+type demoRefusal struct {
+	status int
+	said   string
+}
+
+func (e *demoRefusal) Error() string { return e.said }
 
 func wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
@@ -170,7 +195,10 @@ func (a *demoAgent) do(ctx context.Context, t demoTask) error {
 func (a *demoAgent) beat(ctx context.Context, t *demoTask, percent int) (order string, err error) {
 	body := map[string]any{"status": "IDLE"}
 	if t != nil {
-		body = map[string]any{"status": "WORKING", "currentTaskId": t.ID, "attempt": t.Attempt, "progressPercent": percent, "currentStep": "pretending"}
+		body = map[string]any{
+			"status": "WORKING", "currentTaskId": t.ID, "attempt": t.Attempt,
+			"progressPercent": percent, "currentStep": "pretending",
+		}
 	}
 	var answer struct {
 		Orders []struct {
@@ -189,7 +217,7 @@ func (a *demoAgent) beat(ctx context.Context, t *demoTask, percent int) (order s
 	return order, nil
 }
 
-// ask sends a request to the API, and decodes the answer. A status of 300 or more is an error.
+// ask sends a request to the API, and decodes the answer. A status of 300 or more is a [demoRefusal].
 func (a *demoAgent) ask(ctx context.Context, token, method, path string, body, into any) (status int, err error) {
 	var content io.Reader
 	if body != nil {
@@ -213,7 +241,7 @@ func (a *demoAgent) ask(ctx context.Context, token, method, path string, body, i
 	if answer.StatusCode >= http.StatusMultipleChoices {
 		var p struct{ Detail string }
 		_ = json.NewDecoder(io.LimitReader(answer.Body, 1<<16)).Decode(&p) // the status says enough
-		return answer.StatusCode, fmt.Errorf("%s %s: %d %s", method, path, answer.StatusCode, p.Detail)
+		return answer.StatusCode, &demoRefusal{answer.StatusCode, fmt.Sprintf("%s %s: %d %s", method, path, answer.StatusCode, p.Detail)}
 	}
 	if into == nil || answer.StatusCode == http.StatusNoContent {
 		return answer.StatusCode, nil

@@ -243,10 +243,10 @@ func (c *chaos) callers(round int) []func() {
 			if ok && status < 300 {
 				c.accept("a message", key("message"), "")
 			}
-			status, ok = c.ask("POST", "/executions/"+e.ID+"/complete", `{}`, nil)
-			for until := time.Now().Add(afterACut); (!ok || status >= 500) && time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-				status, ok = c.ask("POST", "/executions/"+e.ID+"/complete", `{}`, nil) // at its next start
-			}
+			within(afterACut, func() bool { // or at its next start
+				status, ok = c.ask("POST", "/executions/"+e.ID+"/complete", `{}`, nil)
+				return ok && status < 500
+			})
 		},
 		func() { // one that is noted, and one that is said to the agent
 			for event, what := range map[string]string{"note": "a webhook", "say": "a webhook that is said to the agent"} {
@@ -314,26 +314,23 @@ func (c *chaos) round(t *testing.T) {
 	if died {
 		limit = moves
 	}
-	for until := begun.Add(limit); ; time.Sleep(20 * time.Millisecond) {
+	all := false
+	var stuck []string
+	if !within(limit, func() bool {
 		c.approve()
 		if time.Now().After(beat) { // more slots are due; a turn postpones scheduled beats for minutes
 			c.ask("POST", "/heartbeat/run", "", nil)
 			beat = time.Now().Add(time.Second)
 		}
-		all := false // work that is accepted from here on is checked in the next pass
-		select {
+		select { // work that is accepted from here on is checked in the next pass
 		case <-called:
 			all = true
 		default:
 		}
-		stuck := c.stuck()
-		if all && len(stuck) == 0 {
-			break
-		}
-		if time.Now().After(until) {
-			t.Errorf("%s after %s, %v has not moved; all callers have their answers: %t", limit, c.struck, stuck, all)
-			break
-		}
+		stuck = c.stuck()
+		return all && len(stuck) == 0
+	}) {
+		t.Errorf("%s after %s, %v has not moved; all callers have their answers: %t", limit, c.struck, stuck, all)
 	}
 	c.slowest[died] = max(c.slowest[died], time.Since(begun))
 	<-called

@@ -38,20 +38,11 @@ func trigger(flags *flag.FlagSet) action {
 		if *wait {
 			tick.Wait = time.Minute
 		}
-		cfg, err := c.load()
+		agent, done, err := c.surfaces(ctx)
 		if err != nil {
 			return err
 		}
-		d, err := connect(ctx, cfg)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		core := app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig)
-		agent, err := wire.New(core, instance(), mail.Channels(core)...)
-		if err != nil {
-			return err
-		}
+		defer done()
 		report, err := agent.Heartbeat.Run(ctx, tick)
 		if err != nil && ctx.Err() != nil {
 			return fmt.Errorf("stopped; the next beat goes on where this one was")
@@ -64,6 +55,24 @@ func trigger(flags *flag.FlagSet) action {
 		}
 		return outcome(report)
 	}
+}
+
+// surfaces connects to the database and wires what the functions run. done disconnects.
+func (c *console) surfaces(ctx context.Context) (agent *wire.Surfaces, done func(), err error) {
+	cfg, err := c.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := connect(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	core := app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig)
+	if agent, err = wire.New(core, instance(), mail.Channels(core)...); err != nil {
+		_ = d.Close()
+		return nil, nil, err
+	}
+	return agent, func() { _ = d.Close() }, nil
 }
 
 // tick reads the event in a file, like the function heartbeat.
@@ -95,20 +104,11 @@ func (c *console) cycle(ctx context.Context, file string) error {
 			return err
 		}
 	}
-	cfg, err := c.load()
+	agent, done, err := c.surfaces(ctx)
 	if err != nil {
 		return err
 	}
-	d, err := connect(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	core := app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig)
-	agent, err := wire.New(core, instance(), mail.Channels(core)...)
-	if err != nil {
-		return err
-	}
+	defer done()
 	report, err := agent.Coordinator.Run(ctx, tick)
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("stopped; the next cycle does the rest")

@@ -123,15 +123,12 @@ func draft(title string) task.Task {
 func (w world) create(t testing.TB, drafts ...task.Task) (out []string) {
 	t.Helper()
 	w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+		made, err := w.tasks.CreateAll(ctx, tx, drafts)
 		out = nil
-		for _, d := range drafts {
-			is, err := w.tasks.Create(ctx, tx, d)
-			if err != nil {
-				return err
-			}
+		for _, is := range made {
 			out = append(out, is.ID)
 		}
-		return nil
+		return err
 	})
 	return out
 }
