@@ -39,7 +39,7 @@ func down(t testing.TB) func(*api.Deps) {
 		from := deps(t, d)
 		from.Log = to.Log
 		to.Parts, to.Operate, to.People, to.Sessions = from.Parts, from.Operate, from.People, from.Sessions
-		to.Coordinator = from.Coordinator
+		to.Coordinator, to.Cycle = from.Coordinator, from.Cycle
 	}
 }
 
