@@ -106,10 +106,11 @@ type cycleReport struct {
 	Failed        int      `json:"failed"`
 	DurationMS    int64    `json:"durationMs"`
 	TraceID       trace.ID `json:"traceId"`
-	Busy          bool     `json:"busy,omitempty" doc:"Another process ran a cycle: it goes round once more, and the counts are not known"`
+	Busy          bool     `json:"busy,omitempty" doc:"Another process ran a cycle: a further one follows, and the counts are not known"`
 }
 
-// recoverTasks runs a cycle. It answers 202 if another process runs one: a further one follows that. It is called by the Engine Room and scripts.
+// recoverTasks runs a cycle. It answers 202 if another process runs one: a further one follows that.
+// It is called by the Engine Room and scripts.
 func (s *server) recoverTasks(ctx context.Context, in *struct {
 	Body *struct {
 		WorkspaceID string `json:"workspaceId,omitempty" format:"uuid" doc:"Which you administer; left out, the request's"`
