@@ -81,7 +81,8 @@ const (
 const Idle = 10 * time.Minute
 
 type queries struct {
-	Open, Get, List, Messages    db.Query
+	Open, Edit                   db.Query
+	Get, List, Messages          db.Query
 	Asker, Head, Take            db.Query
 	Settle, Wake                 db.Query
 	Held, Left, Forgotten, Lapse db.Query
@@ -133,8 +134,8 @@ func (s *Store) Open(ctx context.Context, ws db.Workspace, t Thread) (Thread, er
 	var wrong problem.InvalidError
 	wrong.If(t.Channel == "" || len(t.Channel) > maxChannel, "channel", "has 1 to 56 characters")
 	wrong.If(t.Address == "" || len(t.Address) > maxAddress, "address", "has 1 to 512 characters")
-	wrong.If(len(metadata) > maxMetadata, "metadata", "has at most 4096 bytes")
-	wrong.If(t.Policy != Queue && t.Policy != Supersede && t.Policy != HandOver, "policy", "is queue, supersede or hand_over")
+	checkMetadata(&wrong, metadata)
+	checkPolicy(&wrong, t.Policy)
 	if err := wrong.OrNil(); err != nil {
 		return Thread{}, err
 	}
@@ -149,6 +150,50 @@ func (s *Store) Open(ctx context.Context, ws db.Workspace, t Thread) (Thread, er
 		return Thread{}, fmt.Errorf("open thread: %w", db.ErrNoRows)
 	}
 	return found[0], nil
+}
+
+// Change changes a thread. What is nil stays as it is.
+type Change struct {
+	Policy   *Policy
+	Metadata map[string]string // replaces all
+}
+
+// Update changes a thread, and returns it as it is then. It returns [db.ErrNoRows] when there is none,
+// and a [problem.InvalidError].
+func (s *Store) Update(ctx context.Context, ws db.Workspace, id string, c Change) (Thread, error) {
+	var metadata json.RawMessage
+	var wrong problem.InvalidError
+	if c.Metadata != nil {
+		var err error
+		if metadata, err = json.Marshal(c.Metadata); err != nil {
+			return Thread{}, fmt.Errorf("update thread: %w", err)
+		}
+	}
+	checkMetadata(&wrong, metadata)
+	if c.Policy != nil {
+		checkPolicy(&wrong, *c.Policy)
+	}
+	if err := wrong.OrNil(); err != nil {
+		return Thread{}, err
+	}
+	var b db.Batch
+	b.Exec(s.q.Edit, id, c.Policy, metadata)
+	found := s.GetIn(&b, id)
+	if err := s.db.Do(ctx, ws, &b); err != nil {
+		return Thread{}, fmt.Errorf("update thread: %w", err)
+	}
+	if len(*found) == 0 {
+		return Thread{}, fmt.Errorf("update thread %s: %w", id, db.ErrNoRows)
+	}
+	return (*found)[0], nil
+}
+
+func checkMetadata(wrong *problem.InvalidError, metadata json.RawMessage) {
+	wrong.If(len(metadata) > maxMetadata, "metadata", "has at most 4096 bytes")
+}
+
+func checkPolicy(wrong *problem.InvalidError, p Policy) {
+	wrong.If(p != Queue && p != Supersede && p != HandOver, "policy", "is queue, supersede or hand_over")
 }
 
 // Get reads a thread. It returns [db.ErrNoRows] when there is none.

@@ -3,6 +3,10 @@ INSERT INTO threads (workspace_id, id, channel, address, policy, metadata, creat
 VALUES ($1, $2, $3, $4, $5, $6, lk_now(), lk_now())
 ON CONFLICT (workspace_id, channel, address) DO NOTHING;
 
+-- name: Edit
+UPDATE threads SET policy = coalesce($3, policy), metadata = coalesce($4, metadata), updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2;
+
 -- name: Get
 SELECT t.id, t.channel, t.address, t.policy, t.metadata, t.active_execution_id, o.execution_id, t.lock_stack, t.execution_locked_at,
        t.parked_by, t.parked_until, t.created_at, t.updated_at,
