@@ -47,6 +47,10 @@ bin/lanekeeper: FORCE
 bin/withservers: FORCE
 	@go build -o $@ ./infra/rig/withservers
 
+.PHONY: web
+web: ## Build the Engine Room's page from shared/engineroom/web to dist
+	go run ./infra/rig/engineroom/web
+
 # The summary of go test is to be the last thing printed: nothing comes after.
 .PHONY: test
 test: bin/withservers ## Run all tests on private servers (PKGS=./shared/lane, RACE= skips the race pass)

@@ -230,6 +230,7 @@ var links = []library{
 	{"github.com/pressly/goose/", []string{"migrate"}},
 	{"github.com/danielgtaylor/huma/", serving},
 	{module + "shared/api", serving},
+	{module + "shared/engineroom", serving},
 	{module + "shared/app/web", serving},
 	{module + "shared/app/door", guarded},
 	{module + "shared/app/visit", []string{"chat"}},

@@ -13,7 +13,7 @@ const signIn = async (token) => {
       body: JSON.stringify({ token }),
     });
     if (answer.ok) {
-      location.replace("docs");
+      location.replace("engine/overview");
     } else if (answer.status === 401) {
       said.textContent = "This token is nobody's: a link is good once, for ten minutes. Ask for another.";
     } else {

@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app/mail"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/engineroom"
 	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
@@ -65,7 +66,7 @@ func NewAPI(s *wire.Surfaces, in *door.Door, p Process) (http.Handler, error) {
 	if p.Kick == nil {
 		p.Kick = func(context.Context, db.Workspace) {}
 	}
-	return api.New(api.Deps{
+	served, err := api.New(api.Deps{
 		Parts:       s.Parts,
 		Hosts:       s.Core.Config.AllowedHosts,
 		Auth:        in.Auth,
@@ -92,5 +93,25 @@ func NewAPI(s *wire.Surfaces, in *door.Door, p Process) (http.Handler, error) {
 		Valkey:     p.Valkey,
 		Version:    p.Version,
 		Resources:  p.Resources,
+	})
+	if err != nil || p.Resources != nil {
+		return served, err
+	}
+	return withPage(served), nil
+}
+
+// withPage serves the Engine Room beside the API. The root leads to it.
+func withPage(api http.Handler) http.Handler {
+	page := engineroom.Handler{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case engineroom.Serves(r.URL.Path):
+			page.ServeHTTP(w, r)
+		case r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+			w.Header().Set("Location", engineroom.Home)
+			w.WriteHeader(http.StatusFound)
+		default:
+			api.ServeHTTP(w, r)
+		}
 	})
 }

@@ -1,0 +1,94 @@
+// Command shots takes pictures of the Engine Room of a running Lanekeeper.
+//
+//	shots -url http://127.0.0.1:8080 -token "$(lanekeeper token)" -to pictures -sizes 1440,390 -themes light,dark overview traces
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "shots:", err)
+		os.Exit(1)
+	}
+}
+
+func run() (err error) {
+	url := flag.String("url", "http://127.0.0.1:8080", "where Lanekeeper runs")
+	token := flag.String("token", os.Getenv("LANEKEEPER_TOKEN"), "the admin's token")
+	to := flag.String("to", ".", "folder of the pictures")
+	sizes := flag.String("sizes", "1440,390", "widths in pixels")
+	themes := flag.String("themes", "light,dark", "themes")
+	do := flag.String("do", "", "JavaScript to run before each picture")
+	flag.Parse()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	b, err := browser.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	p, err := b.Open(ctx, browser.Desktop)
+	if err != nil {
+		return err
+	}
+	if err := p.Goto(ctx, *url+"/sign-in#token="+*token); err != nil {
+		return err
+	}
+	if err := p.Until(ctx, `location.pathname.endsWith("/engine/overview")`); err != nil {
+		return err
+	}
+	for _, size := range strings.Split(*sizes, ",") {
+		width, err := strconv.Atoi(size)
+		if err != nil {
+			return err
+		}
+		o := browser.Options{Width: width, Height: 1080}
+		if width < 600 {
+			o = browser.Phone
+		}
+		if err := p.Resize(ctx, o); err != nil {
+			return err
+		}
+		for _, theme := range strings.Split(*themes, ",") {
+			if err := p.Prefer(ctx, map[string]string{"prefers-color-scheme": theme}); err != nil {
+				return err
+			}
+			for _, page := range flag.Args() {
+				if err := p.Goto(ctx, *url+"/engine/"+page); err != nil {
+					return err
+				}
+				if err := p.Until(ctx, settled); err != nil {
+					fmt.Fprintln(os.Stderr, page, err)
+				}
+				if *do != "" {
+					if err := p.Eval(ctx, *do, nil); err != nil {
+						return err
+					}
+				}
+				name := strings.NewReplacer("/", "-", "?", "-", "=", "-", "&", "-").Replace(page)
+				if err := p.Screenshot(ctx, filepath.Join(*to, name+"-"+theme+"-"+size+".png")); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, c := range p.Complaints() {
+		fmt.Fprintln(os.Stderr, c)
+	}
+	return nil
+}
+
+// settled is true when nothing loads any more.
+const settled = `document.querySelector("#main h1") && !document.querySelector("[aria-busy=true]") && document.fonts.status === "loaded"`

@@ -1,0 +1,236 @@
+// What happens, as it happens: one stream for all tabs of a browser. The tab that holds the lock
+// reads it and passes it on; the others take over when that tab is closed.
+
+import { signal } from "@preact/signals";
+import { Problem, send, signedOut, url } from "./api";
+import { freeze } from "./fmt";
+import type { Happened } from "./types";
+
+/** Connection is how news arrive. since says from when on they do not, retryAt when the page asks again. */
+export interface Connection {
+  mode: "connecting" | "live" | "polling" | "stale";
+  since: number;
+  retryAt: number;
+}
+
+export const connection = signal<Connection>({ mode: "connecting", since: Date.now(), retryAt: 0 });
+
+type Listener = (events: Happened[], reset: boolean) => void;
+const listeners = new Set<{ wants: (kind: string) => boolean; tell: Listener }>();
+
+/**
+ * listen calls tell with the events of some kinds, in batches: at most four a second, none while the
+ * tab is hidden. A kind that ends in "." or ".*" means all that begin with it; no kinds mean all. With
+ * reset true the page has missed something and reads anew. listen returns what ends it.
+ */
+export function listen(kinds: readonly string[], tell: Listener): () => void {
+  const exact = new Set(kinds);
+  const begins = kinds.filter((k) => /\.\*?$/.test(k)).map((k) => k.replace(/\*$/, ""));
+  const listener = { wants: (kind: string) => !kinds.length || exact.has(kind) || begins.some((b) => kind.startsWith(b)), tell };
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+let pending: Happened[] = [];
+let missed = false;
+let flushing = 0;
+let flushedAt = 0;
+const most = 2000; // events kept for a hidden tab
+
+function take(events: Happened[], reset: boolean): void {
+  missed ||= reset;
+  pending.push(...events);
+  if (pending.length > most) {
+    pending = [];
+    missed = true;
+  }
+  schedule();
+}
+
+function schedule(): void {
+  if (flushing || document.hidden || (!pending.length && !missed)) return;
+  const wait = Math.max(0, flushedAt + 250 - performance.now());
+  flushing = window.setTimeout(() => requestAnimationFrame(flush), wait);
+}
+
+function flush(): void {
+  const events = pending;
+  const reset = missed;
+  pending = [];
+  missed = false;
+  flushing = 0;
+  flushedAt = performance.now();
+  for (const l of [...listeners]) {
+    const wanted = events.filter((e) => l.wants(e.kind));
+    if (wanted.length || reset) l.tell(wanted, reset);
+  }
+}
+
+document.addEventListener("visibilitychange", schedule);
+
+type News = { events?: Happened[]; reset?: boolean; connection?: Connection };
+const channel = "BroadcastChannel" in self ? new BroadcastChannel("lk-live") : null;
+
+function tell(news: News): void {
+  channel?.postMessage(news);
+  hear(news);
+}
+
+function hear(news: News): void {
+  if (news.connection) {
+    connection.value = news.connection;
+    freeze(news.connection.mode === "stale");
+  }
+  if (news.events?.length || news.reset) take(news.events ?? [], news.reset ?? false);
+}
+
+// What the leading tab knows.
+let last = ""; // id of the last event
+let heardAt = Date.now();
+let failures = 0;
+let wake: (() => void) | null = null;
+
+const pollEvery = 5000;
+const streamAgain = 30_000;
+const staleAfter = 15_000;
+
+const pause = (ms: number): Promise<void> =>
+  new Promise((done) => {
+    const timer = setTimeout(done, ms);
+    wake = () => {
+      clearTimeout(timer);
+      done();
+    };
+  });
+
+/** retryNow asks again without waiting. */
+export function retryNow(): void {
+  channel?.postMessage({ wake: true });
+  wake?.();
+}
+
+function state(mode: Connection["mode"], retryAt = 0): void {
+  const now = connection.peek();
+  if (now.mode === mode && now.retryAt === retryAt) return;
+  const since = mode === "stale" ? (now.mode === "stale" ? now.since : heardAt) : Date.now();
+  tell({ connection: { mode, since, retryAt } });
+}
+
+function heard(): void {
+  heardAt = Date.now();
+  failures = 0;
+}
+
+// stream reads the event stream until it ends. It returns whether it ended as it should.
+async function stream(): Promise<boolean> {
+  const quiet = new AbortController();
+  let silence = 0;
+  const expect = (): void => {
+    clearTimeout(silence);
+    silence = window.setTimeout(() => quiet.abort(), 40_000); // an idle stream sends a comment every 15 s
+  };
+  expect();
+  try {
+    const headers: Record<string, string> = { Accept: "text/event-stream" };
+    if (last) headers["Last-Event-ID"] = last;
+    const response = await send("GET", "/events", { headers, signal: quiet.signal });
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    heard();
+    state("live");
+    let buffer = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return true;
+      heard();
+      expect();
+      buffer += value;
+      const blocks = buffer.split("\n\n");
+      buffer = blocks.pop()!;
+      apply(blocks);
+    }
+  } catch (error) {
+    if (error instanceof Problem && error.status === 400) last = ""; // the cursor is of no use any more
+    return false;
+  } finally {
+    clearTimeout(silence);
+    quiet.abort();
+  }
+}
+
+function apply(blocks: string[]): void {
+  const events: Happened[] = [];
+  let reset = false;
+  for (const block of blocks) {
+    let id = "", kind = "", data = "";
+    for (const line of block.split("\n")) {
+      if (line.startsWith("id: ")) id = line.slice(4);
+      else if (line.startsWith("event: ")) kind = line.slice(7);
+      else if (line.startsWith("data: ")) data = line.slice(6);
+    }
+    if (id) last = id;
+    if (kind === "reset") reset = true;
+    else if (kind && data) events.push(JSON.parse(data) as Happened);
+  }
+  if (events.length || reset) tell({ events, reset });
+}
+
+// poll asks once for what has happened since.
+async function poll(): Promise<void> {
+  const response = await send("GET", "/events", { params: { cursor: last }, signal: AbortSignal.timeout(10_000) });
+  const page = (await response.json()) as { items: Happened[]; nextCursor: string; reset?: boolean };
+  last = page.nextCursor;
+  heard();
+  if (page.items.length || page.reset) tell({ events: page.items, reset: page.reset });
+}
+
+async function lead(): Promise<void> {
+  let streamedAt = -Infinity;
+  for (;;) {
+    if (signedOut.peek()) return;
+    if (failures < 2 || performance.now() - streamedAt > streamAgain) {
+      streamedAt = performance.now();
+      if (await stream()) {
+        await pause(connection.peek().mode === "live" && !document.hidden ? 250 : 2000);
+        continue;
+      }
+      failures++;
+      if (failures < 2) {
+        await pause(1000);
+        continue;
+      }
+    }
+    try {
+      await poll();
+      failures = 2; // polling answers, the stream does not
+      state("polling");
+    } catch {
+      failures++;
+      const now = Date.now();
+      if (now - heardAt > staleAfter || !navigator.onLine) state("stale", now + pollEvery);
+    }
+    await pause(pollEvery);
+  }
+}
+
+/** follow begins to follow what happens. */
+export function follow(): void {
+  channel?.addEventListener("message", (event: MessageEvent<News & { wake?: boolean; hello?: boolean }>) => {
+    if (event.data.wake) wake?.();
+    else if (event.data.hello) {
+      if (leading) channel.postMessage({ connection: connection.peek() });
+    } else hear(event.data);
+  });
+  channel?.postMessage({ hello: true });
+  let leading = false;
+  const begin = (): Promise<void> => {
+    leading = true;
+    addEventListener("offline", () => wake?.());
+    addEventListener("online", () => wake?.());
+    return lead();
+  };
+  if (channel && navigator.locks) void navigator.locks.request("lk-live " + url(""), begin);
+  else void begin();
+}
+
+/** withReset tells everybody to read anew, as after a change of the workspace. */
+export const readAnew = (): void => take([], true);

@@ -1,0 +1,119 @@
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { api, Problem } from "./api";
+import { query as asQuery, type Params } from "./base";
+import { connection, listen } from "./live";
+import type { Happened } from "./types";
+
+export interface Resource<T> {
+  data: T | undefined;
+  error: Problem | null;
+  loading: boolean; // nothing is on display yet, or what is belongs to other parameters
+  stale: boolean; // the connection is lost
+  reload: () => void;
+}
+
+export interface Watching<T> {
+  /** kinds name the events upon which the data is read anew, or patched. None: it is never. */
+  kinds?: readonly string[];
+  /** patch applies events to the data. Where it returns undefined, the data is read anew. */
+  patch?: (data: T, events: Happened[]) => T | undefined;
+  /** only picks the events that matter. */
+  only?: (event: Happened) => boolean;
+  /** every is the interval in milliseconds after which the data is read anew in any case. */
+  every?: number;
+}
+
+const apart = 1000; // between two reads that events ask for
+
+/**
+ * useResource reads a route of the API and keeps what it has read up to date. A path of null reads
+ * nothing. While the parameters change, the data before is kept; when the path does, it is not.
+ */
+export function useResource<T>(path: string | null, params?: Params | URLSearchParams, watching: Watching<T> = {}): Resource<T> {
+  const key = path === null ? null : path + asQuery(params);
+  const [state, set] = useState<{ key: string | null; path: string | null; data?: T; error: Problem | null }>({ key: null, path: null, error: null });
+  const at = useRef({ run: 0, readAt: 0, timer: 0, asking: null as AbortController | null, again: false });
+  const latest = useRef({ path, params, watching });
+  latest.current = { path, params, watching };
+  const held = useRef(state);
+  held.current = state;
+
+  const read = useCallback(async (key: string) => {
+    const a = at.current;
+    a.asking?.abort();
+    const asking = (a.asking = new AbortController());
+    const run = ++a.run;
+    a.readAt = performance.now();
+    a.again = false;
+    const { path, params } = latest.current;
+    try {
+      const data = await api.get<T>(path!, params, asking.signal);
+      if (run === a.run) set({ key, path, data, error: null });
+    } catch (error) {
+      if (run !== a.run || asking.signal.aborted) return;
+      const problem = error instanceof Problem ? error : new Problem(0, "failed", "The answer could not be read", String(error), "");
+      set((s) => ({ key, path, data: s.path === path && problem.status === 0 ? s.data : undefined, error: problem }));
+    } finally {
+      if (run === a.run) {
+        a.asking = null;
+        if (a.again) soon(key);
+      }
+    }
+  }, []);
+
+  const soon = useCallback((key: string) => {
+    const a = at.current;
+    if (a.asking) {
+      a.again = true;
+      return;
+    }
+    if (a.timer) return;
+    a.timer = window.setTimeout(() => {
+      a.timer = 0;
+      if (held.current.key === key || held.current.key === null) void read(key);
+    }, Math.max(0, a.readAt + apart - performance.now()));
+  }, []);
+
+  useEffect(() => {
+    if (key === null) {
+      set({ key: null, path: null, error: null });
+      return;
+    }
+    void read(key);
+    const a = at.current;
+    const { kinds, every } = latest.current.watching;
+    const ends = kinds && listen(kinds, (events, reset) => {
+      const { patch, only } = latest.current.watching;
+      const wanted = only ? events.filter(only) : events;
+      if (!reset && !wanted.length) return;
+      const now = held.current;
+      if (!reset && patch && now.key === key && now.data !== undefined) {
+        const data = patch(now.data, wanted);
+        if (data !== undefined) {
+          set((s) => (s.key === key ? { ...s, data } : s));
+          return;
+        }
+      }
+      soon(key);
+    });
+    const timer = every ? window.setInterval(() => document.hidden || soon(key), every) : 0;
+    return () => {
+      ends?.();
+      clearInterval(timer);
+      clearTimeout(a.timer);
+      a.timer = 0;
+      a.run++;
+      a.asking?.abort();
+      a.asking = null;
+    };
+  }, [key]);
+
+  const fits = state.key === key;
+  return {
+    data: state.path === path ? state.data : undefined,
+    error: fits ? state.error : null,
+    loading: key !== null && !fits,
+    stale: connection.value.mode === "stale",
+    reload: () => key !== null && void read(key),
+  };
+}

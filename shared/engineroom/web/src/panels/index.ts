@@ -1,0 +1,45 @@
+// Which panel draws which page. A panel that is not needed at first is loaded when it is opened.
+import type { ComponentType } from "preact";
+
+export interface PanelProps {
+  id?: string;
+  query: URLSearchParams;
+}
+
+type Loads = () => Promise<{ default: ComponentType<PanelProps> }>;
+
+/** Entry is one page: its name, title, icon, and the letter that opens it after G. */
+export interface Entry {
+  page: string;
+  title: string;
+  icon: string;
+  key?: string;
+  group: "" | "Work" | "Control" | "Knowledge" | "Workspace";
+  needs?: string; // the operation one must be allowed to use
+  load: Loads;
+}
+
+const soon: Loads = () => import("./soon");
+
+export const entries: Entry[] = [
+  { page: "overview", title: "Overview", icon: "home", key: "o", group: "", load: soon },
+  { page: "activity", title: "Activity", icon: "pulse", key: "a", group: "", load: soon },
+  { page: "traces", title: "Traces", icon: "trace", key: "t", group: "", load: soon },
+  { page: "console", title: "Console", icon: "term", key: "c", group: "", load: soon },
+  { page: "tasks", title: "Tasks", icon: "task", key: "k", group: "Work", load: soon },
+  { page: "objectives", title: "Objectives", icon: "flag", key: "j", group: "Work", load: soon },
+  { page: "automations", title: "Automations", icon: "clock", key: "u", group: "Work", load: soon },
+  { page: "agents", title: "Agents", icon: "agent", key: "g", group: "Work", load: soon },
+  { page: "approvals", title: "Approvals", icon: "hand", key: "p", group: "Control", load: soon },
+  { page: "lanes", title: "Lanes", icon: "lane", key: "l", group: "Control", load: soon },
+  { page: "threads", title: "Threads", icon: "chat", key: "h", group: "Control", load: soon },
+  { page: "skills", title: "Skills", icon: "tool", key: "s", group: "Control", load: soon },
+  { page: "spend", title: "Spend", icon: "coin", key: "d", group: "Control", load: soon },
+  { page: "memory", title: "Memory", icon: "book", key: "m", group: "Knowledge", load: soon },
+  { page: "webhooks", title: "Webhooks", icon: "hook", key: "w", group: "Knowledge", load: soon },
+  { page: "members", title: "Members", icon: "people", group: "Workspace", load: soon },
+  { page: "keys", title: "Keys", icon: "key", group: "Workspace", load: soon },
+  { page: "secrets", title: "Secrets", icon: "lock", group: "Workspace", needs: "list-secrets", load: soon },
+  { page: "settings", title: "Settings", icon: "gear", group: "Workspace", load: soon },
+  { page: "audit", title: "Audit", icon: "list", group: "Workspace", load: soon },
+];

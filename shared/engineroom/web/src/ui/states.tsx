@@ -1,0 +1,79 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Problem } from "../app/api";
+import { Glyph } from "./icon";
+import { copy } from "./marks";
+
+/** Empty says what a thing is while there is none: a title, a sentence, a command to copy, a button. */
+export const Empty = ({ title, children, command, action }: { title?: string; children?: ComponentChildren; command?: string; action?: ComponentChildren }) => (
+  <div class="empty">
+    <b>{title ?? "Nothing here yet"}</b>
+    {children && <span>{children}</span>}
+    {command && <code>{command}</code>}
+    {action}
+  </div>
+);
+
+/** Filtered says that there is none with these filters, and how many there are without. */
+export const Filtered = ({ what, count, clear }: { what: string; count?: number | null; clear: () => void }) => (
+  <div class="empty">
+    <b>No {what} matches</b>
+    {count ? <span>{count.toLocaleString("en-US")} without the filters.</span> : <span>Take a filter away to see more.</span>}
+    <button type="button" class="btn" onClick={clear}>Clear filters</button>
+  </div>
+);
+
+/** Clear says that all is well. */
+export const Clear = ({ title, children }: { title: string; children?: ComponentChildren }) => (
+  <div class="empty"><Glyph tone="done" /><b>{title}</b>{children && <span>{children}</span>}</div>
+);
+
+/** Loading is what stands in place of data after 300 ms. */
+export function Loading({ lines = 4 }: { lines?: number }) {
+  const [late, set] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => set(true), 300);
+    return () => clearTimeout(timer);
+  }, []);
+  return (
+    <div class="loading" aria-busy="true">
+      <span class="sr">Loading</span>
+      {late && Array.from({ length: lines }, (_, i) => <div class="sk" key={i} style={{ width: [80, 62, 90, 48][i % 4] + "%" }} />)}
+    </div>
+  );
+}
+
+/** NotAllowed names who may see or do this. */
+export const NotAllowed = ({ who, children }: { who?: string; children?: ComponentChildren }) => (
+  <div class="empty"><b>{who ? `${who} can do this` : "You may not see this"}</b><span>{children ?? "Your role in this workspace does not include it. Its owner can give you another."}</span></div>
+);
+
+/** Failed names what went wrong, why, and what to do. A refusal for lack of rights is told as such. */
+export function Failed({ error, retry, what }: { error: Problem | Error; retry?: () => void; what?: string }) {
+  const p = error instanceof Problem ? error : null;
+  if (p?.status === 403) return <NotAllowed>{p.detail || p.title}</NotAllowed>;
+  if (p?.status === 404) return <div class="empty"><b>{what ?? "This"} is not there</b><span>{p.detail || "It may have been deleted, or it belongs to another workspace."}</span></div>;
+  const details = [error.message, p && `${p.status} ${p.code}`, p?.traceId].filter(Boolean).join("\n");
+  return (
+    <div class="empty" role="alert">
+      <Glyph tone="failed" />
+      <b>{what ? `${what} could not be read` : p?.title || "That did not work"}</b>
+      <span>{error.message}</span>
+      {p?.traceId && <code>{p.traceId}</code>}
+      <span class="row">
+        {retry && <button type="button" class="btn" onClick={retry}>Try again</button>}
+        <button type="button" class="btn ghost" onClick={() => void copy(details)}>Copy details</button>
+      </span>
+    </div>
+  );
+}
+
+/** Shown is a resource in whichever state it is: loading, failed, or the data. */
+export function Shown<T>({ of, what, lines, children }: {
+  of: { data: T | undefined; error: Problem | null; loading: boolean; reload: () => void };
+  what?: string; lines?: number; children: (data: T) => ComponentChildren;
+}) {
+  if (of.data !== undefined) return <>{children(of.data)}</>;
+  if (of.error) return <Failed error={of.error} retry={of.reload} what={what} />;
+  return <Loading lines={lines} />;
+}
