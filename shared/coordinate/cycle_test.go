@@ -87,6 +87,9 @@ func TestWhoGetsATask(t *testing.T) {
 // TestStatementsAreConstant counts the statements of a cycle that assigns all there is, at 10 tasks and
 // at 1,000, and of one that recovers them all.
 func TestStatementsAreConstant(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cycle of 1,000 tasks takes seconds under the race detector")
+	}
 	onEach(t, func(t *testing.T, w world) {
 		w.c.Budgets = budgets(t, w.DB)
 		w.allocate(t, 1e12)

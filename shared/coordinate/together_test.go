@@ -271,6 +271,9 @@ func (w world) observe(t testing.TB, all []db.Workspace, stop chan struct{}) {
 func TestBackoffsSurviveDeath(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		n := promise.Figure(50, 500)
+		if testing.Short() {
+			n = 10
+		}
 		p := promise.Of(t, "R16", fmt.Sprintf("%d tasks on %s, their coordinator killed between failure and retry", n, w.Engine), "each retried at its time")
 		random := rand.New(rand.NewPCG(promise.Seed(t), 16))
 		drafts := make([]task.Task, n)

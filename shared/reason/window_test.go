@@ -87,6 +87,9 @@ func (m *sum) Generate(ctx context.Context, req llm.Request, onDelta func(llm.De
 
 // TestTheResultsOfAStepShareTheWindow: results that do not fit are cut, and the run continues.
 func TestTheResultsOfAStepShareTheWindow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("its large pages take half a minute under the race detector")
+	}
 	onEach(t, func(t *testing.T, w *world) {
 		for name, c := range map[string]struct{ window, results, bytes, each int }{
 			"one in 8k":                   {8_192, 1, 60_000, 4},
