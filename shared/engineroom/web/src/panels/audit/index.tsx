@@ -1,0 +1,56 @@
+import { Choose, Empty, Filtered, Filters, fmt, List, Outputs, type Page, PageHead, Panel, setQuery, Shown, Time, TraceLink, useQuery, useResource } from "../../ui";
+import "./audit.css";
+
+interface Entry {
+  id: string;
+  createdAt: string;
+  by: string;
+  action: string;
+  subject?: string;
+  summary?: string;
+  traceId?: string;
+}
+
+const spans = [["-24h", "Last 24 h"], ["-168h", "Last 7 days"], ["-720h", "Last 30 days"]] as const;
+
+// since turns "-24h" into a time. It is rounded to the minute, so that it stays the same for a while.
+function since(relative: string | null): string | null {
+  const hours = /^-(\d+)h$/.exec(relative ?? "");
+  if (!hours) return relative;
+  return new Date(Math.floor(Date.now() / 60_000) * 60_000 - Number(hours[1]) * 3_600_000).toISOString();
+}
+
+// Audit shows what people changed: who, what, when and why.
+export default function Audit() {
+  const [query] = useQuery();
+  const params = { since: since(query.get("since")), by: query.get("by"), action: query.get("action"), limit: 200 };
+  const audit = useResource<Page<Entry> & { next?: string | null }>("/audit", params, { kinds: ["activity"] });
+  const rows = audit.data?.items ?? [];
+  const filtered = params.since || params.by || params.action;
+  const of = (pick: (e: Entry) => string) => [...new Set(rows.map(pick))].filter(Boolean).sort().map((v) => [v, v] as const);
+  return (
+    <div class="page">
+      <PageHead title="Audit">What people and their keys changed. Nothing here can be changed or deleted by hand.</PageHead>
+      <Filters>
+        <Choose name="since" label="All the time" options={spans} />
+        <Choose name="by" label="By anybody" options={of((e) => e.by)} />
+        <Choose name="action" label="Any action" options={of((e) => e.action)} />
+        <Outputs path="/audit" params={params} />
+      </Filters>
+      <Panel title="Changes" note={rows.length ? `${fmt.count(rows.length)}${audit.data?.nextCursor || audit.data?.next ? "+" : ""}, newest first` : "newest first"}>
+        <Shown of={audit} what="The audit">
+          {() => rows.length ? (
+            <List label="Changes" rows={rows} rowKey={(e) => e.id} columns={[
+              { key: "at", head: "At", width: "104px", cell: (e) => <Time at={e.createdAt} /> },
+              { key: "by", head: "By", width: "18%", cell: (e) => <span class="trunc block" title={e.by}>{e.by}</span> },
+              { key: "action", head: "Action", width: "24%", cell: (e) => <code class="trunc block">{e.action}</code> },
+              { key: "what", head: "What", wide: true, cell: (e) => <span class="trunc block" title={e.summary}><span>{e.subject}</span> <span class="muted">{e.summary}</span></span> },
+              { key: "trace", head: "Trace", width: "140px", wide: true, cell: (e) => <TraceLink id={e.traceId} keep={12} /> },
+            ]} />
+          ) : filtered ? <Filtered what="change" clear={() => setQuery({ since: null, by: null, action: null })} />
+            : <Empty title="Nothing was changed yet">Every change that a person or a key makes stands here: who, what, when, and in which trace.</Empty>}
+        </Shown>
+      </Panel>
+    </div>
+  );
+}

@@ -1,0 +1,92 @@
+import { useEffect, useState } from "preact/hooks";
+import { api, can, confirm, me, PageHead, Panel, Problem, seg, Shown, toast, useResource } from "../../ui";
+import { groups, labels } from "./labels";
+import "./settings.css";
+
+interface Workspace {
+  id: string;
+  slug: string;
+  name: string;
+  role?: string;
+  settings: Record<string, unknown>;
+}
+
+// Settings shows what bounds the agents of the workspace, and changes it.
+export default function Settings() {
+  const id = me.value?.workspaceId;
+  const workspace = useResource<Workspace>(id ? `/workspaces/${seg(id)}` : null);
+  return (
+    <div class="page grid">
+      <PageHead title="Settings">What bounds the agents of this workspace. A change counts from the next run on, and is recorded under your name.</PageHead>
+      <Shown of={workspace} what="The settings">{(w) => <Form key={w.id} workspace={w} reload={workspace.reload} />}</Shown>
+    </div>
+  );
+}
+
+function Form({ workspace: w, reload }: { workspace: Workspace; reload: () => void }) {
+  const may = can("patch-workspace");
+  const now = Object.fromEntries(Object.entries(w.settings).filter(([, v]) => typeof v === "number").map(([k, v]) => [k, String(v)]));
+  const [name, setName] = useState(w.name);
+  const [values, setValues] = useState<Record<string, string>>(now);
+  const [wrong, setWrong] = useState<Record<string, string>>({});
+  useEffect(() => { setName(w.name); setValues(now); }, [w]);
+  const changed = Object.keys(now).filter((k) => values[k] !== now[k]);
+  const dirty = changed.length > 0 || name !== w.name;
+  const save = async (e: Event) => {
+    e.preventDefault();
+    try {
+      await api.patch(`/workspaces/${seg(w.id)}`, {
+        ...(name !== w.name ? { name } : {}),
+        ...(changed.length ? { settings: Object.fromEntries(changed.map((k) => [k, values[k] === "" ? null : Number(values[k])])) } : {}),
+      });
+      setWrong({});
+      toast("The settings are saved");
+      reload();
+    } catch (e) {
+      setWrong(fieldsOf(e));
+      toast(e instanceof Error ? e.message : String(e));
+    }
+  };
+  const known = groups.flatMap(([, keys]) => keys);
+  const others = Object.keys(now).filter((k) => !known.includes(k));
+  return (
+    <form onSubmit={(e) => void save(e)} class="grid settings">
+      <Panel title="Workspace">
+        <div class="fields"><label class="field"><span>Name</span><input type="text" value={name} disabled={!may} maxLength={255} required onInput={(e) => setName(e.currentTarget.value)} /><small>{w.slug}</small></label></div>
+      </Panel>
+      {[...groups, ["Others", others] as const].filter(([, keys]) => keys.some((k) => k in now)).map(([title, keys]) => (
+        <Panel key={title} title={title}>
+          <div class="fields">
+            {keys.filter((k) => k in now).map((k) => (
+              <label key={k} class={values[k] !== now[k] ? "field changed" : "field"}>
+                <span>{labels[k] ?? k}</span>
+                <input type="number" name={k} value={values[k]} disabled={!may} placeholder="default" onInput={(e) => setValues({ ...values, [k]: e.currentTarget.value })} />
+                {values[k] !== now[k] && <small>was {now[k]}</small>}
+                {wrong[k] && <small class="err" role="alert">{wrong[k]}</small>}
+              </label>
+            ))}
+          </div>
+        </Panel>
+      ))}
+      {may && <div class="save"><button class="btn primary" disabled={!dirty}>Save{dirty && ` ${changed.length + Number(name !== w.name)} ${changed.length + Number(name !== w.name) === 1 ? "change" : "changes"}`}</button>
+        {dirty && <button type="button" class="btn" onClick={() => { setName(w.name); setValues(now); setWrong({}); }}>Keep as it is</button>}</div>}
+      {can("delete-workspace") && <Panel title="Delete"><div class="fields danger"><p class="dim">The workspace, its agents, tasks, memories and traces are deleted for good.</p><button type="button" class="btn danger" onClick={() => void remove(w)}>Delete the workspace</button></div></Panel>}
+    </form>
+  );
+}
+
+// fieldsOf reads a refusal's fields: "settings.stepsPerRun must be 1 to 1000".
+function fieldsOf(e: unknown): Record<string, string> {
+  const errors = e instanceof Problem && Array.isArray(e.body.errors) ? (e.body.errors as { location?: string; message?: string }[]) : [];
+  return Object.fromEntries(errors.map((f) => [(f.location ?? "").split(".").pop()!, f.message ?? ""]));
+}
+
+async function remove(w: Workspace) {
+  if (!(await confirm({ title: `Delete ${w.name}?`, effect: "Every run stops, and everything in it is deleted for good.", action: "Delete the workspace", typed: w.name }))) return;
+  try {
+    await api.delete(`/workspaces/${seg(w.id)}`);
+    location.assign("./overview");
+  } catch (e) {
+    toast(e instanceof Error ? e.message : String(e));
+  }
+}

@@ -1,0 +1,167 @@
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { api, can, confirm, Copy, curl, Empty, Failed, fmt, Icon, listen, Loading, type Page, seg, setQuery, Since, Status, Tag, toast, useResource } from "../../ui";
+import { type Message, ordinal, type Outgoing, resendable, stateOf, type Thread, waits, type Why } from "./thread";
+
+const most = 10; // pages of 200 messages
+
+interface Spoken {
+  messages: Message[];
+  outbox: Outgoing[];
+  more: boolean; // there are still later messages
+}
+
+// useSpoken reads a conversation to its end, and anew when something is said in it.
+function useSpoken(id: string) {
+  const [spoken, setSpoken] = useState<Spoken>();
+  const [error, setError] = useState<Error | null>(null);
+  const run = useRef(0);
+  const read = useCallback(async () => {
+    const mine = ++run.current;
+    try {
+      const outbox = await api.get<Page<Outgoing>>(`/threads/${seg(id)}/outbox`, { limit: 200 });
+      const messages: Message[] = [];
+      let cursor: string | null | undefined = "";
+      for (let n = 0; n < most && cursor !== null && cursor !== undefined; n++) {
+        const page: Page<Message> = await api.get<Page<Message>>(`/threads/${seg(id)}/messages`, { limit: 200, cursor });
+        messages.push(...page.items);
+        cursor = page.nextCursor;
+      }
+      if (mine !== run.current) return;
+      setSpoken({ messages, outbox: outbox.items, more: Boolean(cursor) });
+      setError(null);
+    } catch (e) {
+      if (mine === run.current) setError(e instanceof Error ? e : new Error(String(e)));
+    }
+  }, [id]);
+  useEffect(() => {
+    void read();
+    const ends = listen(["message.", "thread."], (events, reset) => {
+      if (reset || events.some((e) => e.subject === id || e.data.threadId === id)) void read();
+    });
+    return () => {
+      run.current++;
+      ends();
+    };
+  }, [read]);
+  return { spoken, error, read };
+}
+
+/** Conversation shows one thread: who has it, what was said, what waits to be said. */
+export function Conversation({ id, known, changed }: { id: string; known?: Thread; changed: () => void }) {
+  const read = useResource<Thread>(known ? null : `/threads/${seg(id)}`);
+  const why = useResource<Why>(`/threads/${seg(id)}/why`, undefined, { kinds: ["thread.", "message."], every: 30_000 });
+  const { spoken, error, read: again } = useSpoken(id);
+  const end = useRef<HTMLDivElement>(null);
+  const count = (spoken?.messages.length ?? 0) + (spoken?.outbox.length ?? 0);
+  useEffect(() => { if (end.current) end.current.scrollTop = end.current.scrollHeight; }, [count]);
+  const t = known ?? read.data;
+  if (read.error) return <section class="panel"><Failed error={read.error} retry={read.reload} what="The thread" /></section>;
+  if (!t) return <section class="panel"><Loading /></section>;
+  const afterwards = () => { why.reload(); void again(); changed(); };
+
+  return (
+    <section class="panel" aria-label={`Conversation with ${t.address}`}>
+      <div class="ph">
+        <button class="btn ghost icon hide-d" aria-label="Back to all threads" onClick={() => history.length > 1 ? history.back() : setQuery({})}><Icon name="back" /></button>
+        <h2 class="trunc">{t.address}</h2> <Tag>{t.channel}</Tag><small class="mono hide-p">{t.id}</small><span class="grow" />
+        <Copy small text={() => curl(`/threads/${t.id}/messages`)} said="Copied as curl" />
+      </div>
+      <LockBar thread={t} why={why.data} after={afterwards} />
+      <div class="conv" ref={end} tabIndex={0} role="log" aria-label="Messages">
+        {error ? <Failed error={error} retry={() => void again()} what="The messages" /> : !spoken ? <Loading /> : <Messages thread={t} spoken={spoken} why={why.data} after={afterwards} />}
+      </div>
+    </section>
+  );
+}
+
+function LockBar({ thread: t, why, after }: { thread: Thread; why?: Why; after: () => void }) {
+  const lock = why ? why.lock : t.lock;
+  const state = stateOf({ lock });
+  const agent = t.holder?.agent || (lock ? `execution ${lock.executionId.slice(0, 8)}` : "");
+  const below = lock && lock.stack.length > 1 ? lock.stack[0] : undefined;
+  const frees = why?.freesAt ?? t.holder?.expiresAt;
+  const unlock = async () => {
+    const answer = await confirm({
+      title: `Unlock the conversation with ${t.address}?`,
+      effect: `${agent} may not speak in it any more until it takes the thread again.${t.queued ? ` ${t.queued === 1 ? "The queued message goes" : `The first of ${t.queued} queued messages goes`} out next.` : ""}`,
+      reason: true,
+      action: "Force unlock",
+    });
+    if (!answer) return;
+    try {
+      await api.post(`/threads/${seg(t.id)}/force-unlock`, { reason: answer.reason });
+      toast("The conversation is free");
+    } catch (e) {
+      toast(e instanceof Error ? e.message : String(e));
+    }
+    after();
+  };
+  return (
+    <div class="lockbar">
+      <Status kind="thread" value={state} />
+      <span class="grow dim">
+        {!lock ? "Nobody has the conversation: the next one to speak takes it."
+          : lock.parkedBy ? <><b>{agent}</b> waits for the person's answer{lock.parkedUntil && <>, until {fmt.time(lock.parkedUntil, false)}</>}. Others may be sent meanwhile only as its policy ({t.policy}) allows.</>
+          : <><b>{agent}</b> {why?.doing ? `(${why.doing}) ` : ""}speaks for <Since at={lock.lockedAt} />{below && <>, under the lock of execution {below.slice(0, 8)}</>}.
+              {state === "stale" ? " The lock is stale: the next one to ask takes the conversation." : frees && <> The lock ends at {fmt.time(frees)} unless it is used.</>}</>}
+      </span>
+      {lock && can("force-unlock-thread") && <button class="btn sm danger" onClick={() => void unlock()}>Force unlock</button>}
+    </div>
+  );
+}
+
+function Messages({ thread: t, spoken, why, after }: { thread: Thread; spoken: Spoken; why?: Why; after: () => void }) {
+  const order = (m: Outgoing) => (why?.waiting.findIndex((w) => w.messageId === m.id) ?? -1) + 1;
+  const oldestFirst = [...spoken.outbox].reverse();
+  const unsent = oldestFirst.filter((m) => m.status !== "sent" && !waits(m) && m.status !== "superseded");
+  const queued = oldestFirst.filter(waits);
+  const resend = async (m: Outgoing) => {
+    try {
+      await api.post(`/threads/${seg(t.id)}/outbox/${m.id}/resend`, {});
+      toast("The message goes out again");
+    } catch (e) {
+      toast(e instanceof Error ? e.message : String(e));
+    }
+    after();
+  };
+  if (!spoken.messages.length && !spoken.outbox.length) return <Empty title="Nothing was said yet">What the person writes and what agents answer stands here.</Empty>;
+  // What could not be sent stands where it belongs in time; what waits stands at the end, in its order.
+  const lines = [
+    ...spoken.messages.map((m) => ({ at: m.createdAt, node: <Bubble key={m.id} thread={t} message={m} sent={spoken.outbox.find((o) => o.id === m.id)} /> })),
+    ...unsent.map((m) => ({
+      at: m.createdAt,
+      node: (
+        <div key={m.id} class="msg out unsent">
+          <Status kind="message" value={m.status} />
+          <span class="text">{m.body}</span>
+          <small>{m.lastError ? `${m.lastError} · ` : ""}{fmt.plural(m.attempts, "attempt")} · {fmt.time(m.createdAt)}</small>
+          {resendable(m) && can("resend-message") && <button class="btn sm" onClick={() => void resend(m)}>Send again</button>}
+        </div>
+      ),
+    })),
+  ].sort((a, b) => a.at.localeCompare(b.at));
+  return (
+    <>
+      {lines.map((l) => l.node)}
+      {spoken.more && <p class="muted">Later messages are left out; read them with <code>{`GET /api/v1/threads/${t.id}/messages`}</code>.</p>}
+      {queued.map((m, i) => (
+        <div key={m.id} class="msg ghost">
+          <Status kind="message" value={m.status} word={m.status === "sending" ? undefined : `Queued, ${ordinal(order(m) || i + 1)}`} />
+          <span class="text">{m.body}</span>
+          <small>{m.executionId ? `execution ${m.executionId.slice(0, 8)} · ` : ""}since {fmt.time(m.createdAt)}{m.expiresAt && ` · expires ${fmt.time(m.expiresAt, false)}`}</small>
+        </div>
+      ))}
+    </>
+  );
+}
+
+function Bubble({ thread: t, message: m, sent }: { thread: Thread; message: Message; sent?: Outgoing }) {
+  const theirs = m.role === "user";
+  const who = theirs ? t.address : m.executionId && m.executionId === t.holder?.executionId ? t.holder.agent : "agent";
+  return (
+    <div class={theirs ? "msg" : "msg out"}>
+      <span class="text">{m.body}</span>
+      <small>{who} · {fmt.time(m.createdAt, false)}{sent && ` · ${sent.status}`}</small>
+    </div>
+  );
+}
