@@ -1,0 +1,45 @@
+/** Approval is a call that waits, or has waited, for a person's decision. */
+export interface Approval {
+  id: string;
+  status: string;
+  title?: string;
+  skill: string;
+  skillId?: string;
+  input: unknown;
+  editedInput?: unknown;
+  why?: string;
+  reason?: string;
+  result?: unknown;
+  error?: string;
+  agent: string;
+  surface: string;
+  executionId: string;
+  callId: string;
+  traceId: string;
+  requestedAt: string;
+  expiresAt: string;
+  decidedAt?: string;
+  decidedBy?: string;
+  executedAt?: string;
+  untrusted?: { what: string; where?: string; at?: string }[] | null;
+  history?: { approved: number; rejected: number; edited: number } | null;
+  inputDigest?: string;
+}
+
+export type Input = Record<string, unknown>;
+
+/** objectOf is a value as named arguments, or null where it is none. */
+export const objectOf = (value: unknown): Input | null =>
+  value !== null && typeof value === "object" && !Array.isArray(value) ? (value as Input) : null;
+
+/** titleOf is what the call would do, in one line. */
+export const titleOf = (a: Approval): string => a.title || a.skill.replaceAll("_", " ").replace(/^./, (c) => c.toUpperCase());
+
+/** same reports whether two values are equal as JSON, whatever the order of their keys. */
+export const same = (a: unknown, b: unknown): boolean => sorted(a) === sorted(b);
+
+const sorted = (value: unknown): string =>
+  JSON.stringify(value, (_, v: unknown) => {
+    const o = objectOf(v);
+    return o ? Object.fromEntries(Object.entries(o).sort(([x], [y]) => (x < y ? -1 : 1))) : v;
+  }) ?? "";

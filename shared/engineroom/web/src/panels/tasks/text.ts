@@ -1,0 +1,24 @@
+import { fmt } from "../../app/fmt";
+
+const ids = / \([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\)/g;
+const times = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g;
+
+/** plain writes a sentence of the API for this page: without ids, since links name them, and with clock times. */
+export function plain(sentence: string): string {
+  return sentence.replace(ids, "").replace(times, (at) => fmt.time(at, false));
+}
+
+/** full is plain, as a whole sentence. */
+export function full(sentence: string): string {
+  const text = plain(sentence).trim();
+  return text ? text[0]!.toUpperCase() + text.slice(1) + (/[.!?…]$/.test(text) ? "" : ".") : "";
+}
+
+const hour = 3_600_000;
+
+/** since is the time that a relative filter such as "-7d" or "-24h" means, to the hour; another value is passed on. */
+export function since(value: string | null, now: number): string | undefined {
+  const m = /^-(\d{1,4})([hd])$/.exec(value ?? "");
+  if (!m) return value || undefined;
+  return new Date(Math.floor(now / hour - Number(m[1]) * (m[2] === "d" ? 24 : 1)) * hour).toISOString();
+}

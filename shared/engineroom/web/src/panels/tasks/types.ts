@@ -1,0 +1,125 @@
+import type { Tone } from "../../ui";
+
+/** Task is a task of the API; a single one has more than a listed one. */
+export interface Task {
+  id: string;
+  title: string;
+  description?: string;
+  taskType?: string;
+  status: string;
+  statusReason?: string;
+  cancelled: boolean;
+  priority: number;
+  attempt: number;
+  agentId?: string;
+  sessionKey?: string;
+  progressPercent: number;
+  currentStep?: string;
+  estimatedDurationMinutes?: number;
+  estimatedCompletionAt?: string;
+  retryCount: number;
+  maxRetries: number;
+  retryBackoffSeconds: number;
+  nextAttemptAt?: string;
+  lastError?: string;
+  summary?: string;
+  inputContext?: unknown;
+  outputResult?: unknown;
+  checkpointData?: unknown;
+  metadata?: Record<string, unknown>;
+  tags: string[];
+  projectId?: string;
+  threadId?: string;
+  dependsOn: string[];
+  blocks: string[];
+  outside: boolean;
+  createdBy: string;
+  createdAt: string;
+  assignedAt?: string;
+  startedAt?: string;
+  completedAt?: string;
+  failedAt?: string;
+  updatedAt: string;
+  reasonCode?: string | null;
+  whySummary?: string | null;
+}
+
+export interface Reason {
+  code: string;
+  message: string;
+  taskId?: string;
+  status?: string;
+  threadId?: string;
+  until?: string;
+}
+
+export interface Why {
+  summary: string;
+  reasons: Reason[];
+}
+
+export interface LogRow {
+  id: string;
+  level: string;
+  event: string;
+  message: string;
+  previousStatus?: string;
+  newStatus?: string;
+  attempt?: number;
+  agentId?: string;
+  stackTrace?: string;
+  actor: string;
+  traceId?: string;
+  createdAt: string;
+}
+
+export interface Graph {
+  nodes: { id: string; title: string; status: string; reasonCode?: string | null; hops: number }[];
+  edges: { from: string; to: string; blocking: boolean }[];
+  truncated: boolean;
+}
+
+/** statusOf is a task's status for people: an aborted task that is never requeued is cancelled. */
+export const statusOf = (t: { status: string; cancelled?: boolean }): string =>
+  t.status === "ABORTED" && t.cancelled ? "CANCELLED" : t.status;
+
+// The reasons why tasks wait, in the order of the board.
+const reasons: readonly (readonly [code: string, title: string])[] = [
+  ["dependency_failed", "What it depends on failed"],
+  ["dependency", "Blocked by a task"],
+  ["thread", "Its thread is busy"],
+  ["budget", "Budget is spent"],
+  ["no_agent", "No free agent"],
+  ["agents_full", "Agents are full"],
+  ["backoff", "Backoff"],
+  ["paused", "Paused"],
+];
+
+/** reasonTitle is the heading of a group of tasks that wait for the same kind of thing. */
+export const reasonTitle = (code: string): string => reasons.find(([c]) => c === code)?.[1] ?? code.replaceAll("_", " ");
+
+/** reasonOptions are the reasons as the choices of a filter. */
+export const reasonOptions = reasons;
+
+/** reasonOf is why a task waits; where the server did not say, its status tells enough. */
+export const reasonOf = (t: Task): string =>
+  t.reasonCode || (t.status === "PAUSED" ? "paused" : t.status === "ABORTED" ? "backoff" : t.dependsOn.length ? "dependency" : "no_agent");
+
+/** byReason groups tasks that wait, in the order of the board. */
+export function byReason(tasks: readonly Task[]): [code: string, tasks: Task[]][] {
+  const groups = new Map<string, Task[]>(reasons.map(([code]) => [code, []]));
+  for (const t of tasks) {
+    const code = reasonOf(t);
+    if (!groups.has(code)) groups.set(code, []);
+    groups.get(code)!.push(t);
+  }
+  return [...groups].filter(([, list]) => list.length > 0);
+}
+
+const open = new Set(["PENDING", "ASSIGNED", "RUNNING", "PAUSED"]);
+
+/** isOpen reports whether a task can still be done by itself. */
+export const isOpen = (t: { status: string; cancelled?: boolean }): boolean => open.has(t.status) || (t.status === "ABORTED" && !t.cancelled);
+
+/** toneOfLevel is the tone of a row of a log. */
+export const toneOfLevel = (level: string): Tone => (level === "ERROR" || level === "CRITICAL" ? "failed" : level === "WARN" ? "warn" : "quiet");
