@@ -112,6 +112,14 @@ func rotate(ctx context.Context, agent *wire.Surfaces, ws db.Workspace, did *rot
 			for _, id := range failed {
 				did.Failed = append(did.Failed, "the secret of webhook source "+id)
 			}
+			if err != nil {
+				return err
+			}
+			resealed, failed, err = agent.Endpoints.Store.Reseal(ctx, ws)
+			did.Resealed += resealed
+			for _, id := range failed {
+				did.Failed = append(did.Failed, "the secret of webhook endpoint "+id)
+			}
 			return err
 		}
 	}

@@ -132,6 +132,9 @@ func (w *wireCheck) work() {
 	if status, text := call(w.t, "POST", w.url+"/webhooks/default/wire", "known-to-the-sender", `{"a": 1}`); status != 202 {
 		w.t.Fatalf("a webhook: %d %s", status, text)
 	}
+	endpoint := w.does("POST", "/api/v1/webhook-endpoints", `{"url": "https://hooks.invalid/x", "events": ["*"]}`, "id")
+	w.does("POST", "/api/v1/webhook-endpoints/"+endpoint+"/test", `{}`, "id")
+	w.does("POST", "/api/v1/webhook-endpoints/"+endpoint+"/rotate-secret", `{}`, "secret")
 	memory := w.does("POST", "/api/v1/memories", `{"category": "fact", "content": "It rains."}`, "id")
 	run("forget_memory", `{"memoryId": "`+memory+`"}`)
 

@@ -2,82 +2,123 @@ package api
 
 import (
 	"context"
+	"errors"
 	"time"
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/endpoint"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// DeliveryItem is a webhook that was received.
+// DeliveryItem is a webhook that was received, or an attempt to send one.
 type DeliveryItem struct {
-	ID          string       `json:"id" format:"uuid"`
-	Direction   string       `json:"direction" enum:"inbound"`
-	SourceID    string       `json:"sourceId" format:"uuid"`
-	Source      string       `json:"source" doc:"Its name, when the webhook came"`
-	DeliveryID  string       `json:"deliveryId" doc:"What its sender calls it, or the digest of its body"`
-	Event       string       `json:"event,omitempty"`
-	Status      inbox.Status `json:"status" enum:"received,working,done,failed,parked" doc:"failed: it is tried again; parked: a person has to look"`
-	Attempts    int          `json:"attempts"`
-	NextAt      *time.Time   `json:"nextAttemptAt,omitempty"`
-	Action      string       `json:"action,omitempty" doc:"What its rule asked for; left out: no rule matched, or none was looked at yet"`
-	Error       string       `json:"error,omitempty"`
-	Duplicates  int          `json:"duplicates" doc:"How often it came again"`
-	Conflict    bool         `json:"conflict" doc:"It came again with another body, which was not taken"`
-	TraceID     trace.ID     `json:"traceId"`
-	ExecutionID string       `json:"executionId,omitempty"`
-	ReceivedAt  time.Time    `json:"receivedAt"`
-	EndedAt     *time.Time   `json:"endedAt,omitempty"`
+	ID          string     `json:"id" format:"uuid"`
+	Direction   string     `json:"direction" enum:"inbound,outbound"`
+	SourceID    string     `json:"sourceId,omitempty" format:"uuid" doc:"inbound: where it came from"`
+	Source      string     `json:"source,omitempty" doc:"inbound: its name, when the webhook came"`
+	EndpointID  string     `json:"endpointId,omitempty" format:"uuid" doc:"outbound: where it went to"`
+	DeliveryID  string     `json:"deliveryId" doc:"inbound: what its sender calls it, or the digest of its body; outbound: the webhook-id, the same for all attempts"`
+	Event       string     `json:"event,omitempty"`
+	Subject     string     `json:"subject,omitempty" doc:"outbound: the id of what the event happened to"`
+	Status      string     `json:"status" enum:"received,working,done,failed,parked,delivered" doc:"failed: it is tried again if nextAt says when; parked: a person has to look; delivered: outbound, it was accepted"`
+	Attempt     int        `json:"attempt" doc:"inbound: how many were made; outbound: the number of this one"`
+	StatusCode  int        `json:"statusCode,omitempty" doc:"outbound: of the answer; left out: none came"`
+	DurationMs  int64      `json:"durationMs,omitempty" doc:"outbound: how long it took"`
+	NextAt      *time.Time `json:"nextAt,omitempty" doc:"When it is tried again"`
+	Action      string     `json:"action,omitempty" doc:"inbound: what its rule asked for; left out: no rule matched, or none was looked at yet"`
+	Error       string     `json:"error,omitempty"`
+	Duplicates  int        `json:"duplicates,omitempty" doc:"inbound: how often it came again"`
+	Conflict    bool       `json:"conflict,omitempty" doc:"inbound: it came again with another body, which was not taken"`
+	TraceID     trace.ID   `json:"traceId"`
+	ExecutionID string     `json:"executionId,omitempty"`
+	CreatedAt   time.Time  `json:"createdAt" doc:"inbound: when it came; outbound: when the attempt ended"`
+	EndedAt     *time.Time `json:"endedAt,omitempty"`
+
+	// The following fields repeat others, for clients that know them by these names.
+
+	Attempts      int        `json:"attempts"`
+	NextAttemptAt *time.Time `json:"nextAttemptAt,omitempty"`
+	ReceivedAt    *time.Time `json:"receivedAt,omitempty" doc:"inbound: when it came"`
 }
 
 // wholeDelivery is a delivery with the headers and the body of its request.
 type wholeDelivery struct {
 	DeliveryItem
-	Headers map[string]string `json:"headers" doc:"Without credentials"`
-	Body    string            `json:"body" doc:"As it came, but for secrets that are known"`
+	Headers map[string]string `json:"headers" doc:"Without credentials; outbound: none"`
+	Body    string            `json:"body" doc:"As it came or went, but for secrets that are known"`
 }
 
-func deliveryItemOf(d inbox.Delivery) DeliveryItem {
+func inboundItem(d inbox.Delivery) DeliveryItem {
 	return DeliveryItem{
-		ID: d.ID, Direction: "inbound", SourceID: d.SourceID, Source: d.Source, DeliveryID: d.DeliveryID, Event: d.Event, Status: d.Status,
-		Attempts: d.Attempts, NextAt: utc(d.NextAt), Action: d.Action, Error: d.Error, Duplicates: d.Duplicates, Conflict: d.Conflicts > 0,
-		TraceID: d.Trace, ExecutionID: d.Execution, ReceivedAt: d.ReceivedAt.UTC(), EndedAt: utc(d.EndedAt),
+		ID: d.ID, Direction: inbound, SourceID: d.SourceID, Source: d.Source, DeliveryID: d.DeliveryID, Event: d.Event, Status: string(d.Status),
+		Attempt: d.Attempts, Attempts: d.Attempts, NextAt: utc(d.NextAt), NextAttemptAt: utc(d.NextAt), Action: d.Action, Error: d.Error,
+		Duplicates: d.Duplicates, Conflict: d.Conflicts > 0, TraceID: d.Trace, ExecutionID: d.Execution, CreatedAt: d.ReceivedAt.UTC(),
+		ReceivedAt: utc(&d.ReceivedAt), EndedAt: utc(d.EndedAt),
 	}
 }
 
-type deliveriesInput struct {
-	Direction string `query:"direction" enum:"inbound" default:"inbound"`
-	Status    string `query:"status" enum:"received,working,done,failed,parked"`
-	SourceID  string `query:"sourceId" format:"uuid"`
-	Cursor    string `query:"cursor" maxLength:"400"`
-	Limit     int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+func outboundItem(d endpoint.Delivery) DeliveryItem {
+	return DeliveryItem{
+		ID: d.ID, Direction: outbound, EndpointID: d.Endpoint, DeliveryID: d.WebhookID, Event: d.Event, Subject: d.Subject, Status: string(d.Status),
+		Attempt: d.Attempt, Attempts: d.Attempt, StatusCode: d.StatusCode, DurationMs: d.Took.Milliseconds(), NextAt: utc(d.NextAt), NextAttemptAt: utc(d.NextAt),
+		Error: d.Error, TraceID: d.Trace, CreatedAt: d.CreatedAt.UTC(), EndedAt: utc(&d.CreatedAt),
+	}
 }
 
-// listDeliveries lists received webhooks, newest first, without their bodies. It is called by the
-// Engine Room and by scripts.
+// The directions of deliveries.
+const (
+	inbound  = "inbound"
+	outbound = "outbound"
+)
+
+type deliveriesInput struct {
+	Direction  string `query:"direction" enum:"inbound,outbound" default:"inbound"`
+	Status     string `query:"status" enum:"received,working,done,failed,parked,delivered"`
+	SourceID   string `query:"sourceId" format:"uuid" doc:"inbound"`
+	EndpointID string `query:"endpointId" format:"uuid" doc:"outbound"`
+	Event      string `query:"event" maxLength:"100" doc:"outbound"`
+	Cursor     string `query:"cursor" maxLength:"400"`
+	Limit      int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+// listDeliveries lists received webhooks, or attempts to send webhooks, newest first, without their
+// bodies. It is called by the Engine Room and by scripts.
 func (s *server) listDeliveries(ctx context.Context, in *deliveriesInput) (*answer[page[DeliveryItem]], error) {
 	at, id, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Inbox.List(ctx, workspace(ctx), inbox.Filter{
-		Status: inbox.Status(in.Status), Source: in.SourceID, Before: inbox.Position{At: at, ID: id}, Limit: in.Limit + 1,
-	})
-	if err != nil {
-		return nil, err
+	var items []DeliveryItem
+	if in.Direction == outbound {
+		found, err := s.Endpoints.Store.Deliveries(ctx, workspace(ctx), endpoint.Filter{
+			Endpoint: in.EndpointID, Status: endpoint.Status(in.Status), Event: in.Event, Before: endpoint.Position{At: at, ID: id}, Limit: in.Limit + 1,
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range found {
+			items = append(items, outboundItem(d))
+		}
+	} else {
+		found, err := s.Inbox.List(ctx, workspace(ctx), inbox.Filter{
+			Status: inbox.Status(in.Status), Source: in.SourceID, Before: inbox.Position{At: at, ID: id}, Limit: in.Limit + 1,
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range found {
+			items = append(items, inboundItem(d))
+		}
 	}
 	next := ""
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		last := found[in.Limit-1]
-		next = cursor{last.ReceivedAt, last.ID}.String()
+	if len(items) > in.Limit {
+		items = items[:in.Limit]
+		last := items[in.Limit-1]
+		next = cursor{last.CreatedAt, last.ID}.String()
 	}
-	items := make([]DeliveryItem, len(found))
-	for i, d := range found {
-		items[i] = deliveryItemOf(d)
-	}
-	return listing(items, next), nil
+	return listing(append([]DeliveryItem{}, items...), next), nil
 }
 
 // DeliveryPath names a delivery.
@@ -85,16 +126,23 @@ type DeliveryPath struct {
 	ID string `path:"id" format:"uuid"`
 }
 
-// getDelivery returns one delivery with its headers and body. Known secrets are redacted. It is
+// getDelivery returns one delivery of either direction with its headers and body. Known secrets are redacted. It is
 // called by the Engine Room and by scripts.
 func (s *server) getDelivery(ctx context.Context, in *DeliveryPath) (*answer[wholeDelivery], error) {
 	ws := workspace(ctx)
 	d, err := s.Inbox.Delivery(ctx, ws, in.ID)
+	if errors.Is(err, db.ErrNoRows) || errors.Is(err, inbox.ErrNotFound) {
+		sent, err := s.Endpoints.Store.Delivery(ctx, ws, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return answered(wholeDelivery{DeliveryItem: outboundItem(sent), Headers: map[string]string{}, Body: s.Guard.Redactor(ctx, ws).Text(sent.Body)}), nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	known := s.Guard.Redactor(ctx, ws)
-	out := wholeDelivery{DeliveryItem: deliveryItemOf(d), Headers: map[string]string{}}
+	out := wholeDelivery{DeliveryItem: inboundItem(d), Headers: map[string]string{}}
 	if utf8.Valid(d.Body) {
 		out.Body = known.Text(string(d.Body))
 	}
@@ -107,23 +155,36 @@ func (s *server) getDelivery(ctx context.Context, in *DeliveryPath) (*answer[who
 type redeliverInput struct {
 	DeliveryPath
 	Body *struct {
-		Anew bool `json:"anew,omitempty" doc:"Have another effect, even where the one before may have happened; left out: what may have happened keeps its key, and does not happen twice"`
+		Anew bool `json:"anew,omitempty" doc:"inbound: have another effect, even where the one before may have happened; left out: what may have happened keeps its key, and does not happen twice"`
 	}
 }
 
-// redeliver processes a delivery again, with a new count of attempts. It is called by the Engine
-// Room and by scripts.
+// redeliver processes a received webhook again, with a new count of attempts, or sends the event of an
+// outbound delivery again, under its webhook-id. It is called by the Engine Room and by scripts.
 func (s *server) redeliver(ctx context.Context, in *redeliverInput) (*answer[DeliveryItem], error) {
 	ws := workspace(ctx)
 	anew := in.Body != nil && in.Body.Anew
-	var d inbox.Delivery
-	err := s.change(ctx, "delivery.redeliver", func(ctx context.Context, tx *db.Tx) (err error) {
-		d, err = s.Inbox.Replay(ctx, tx, in.ID, anew)
+	var item DeliveryItem
+	var from string
+	err := s.change(ctx, "delivery.redeliver", func(ctx context.Context, tx *db.Tx) error {
+		sent, err := s.Endpoints.Store.Redeliver(ctx, tx, in.ID)
+		if err == nil {
+			item, from = outboundItem(sent), sent.Endpoint
+		}
+		if !errors.Is(err, endpoint.ErrNoDelivery) {
+			return err
+		}
+		d, err := s.Inbox.Replay(ctx, tx, in.ID, anew)
+		item, from = inboundItem(d), d.Source
 		return err
-	}, "id", in.ID, "source", &d.Source, "anew", anew)
+	}, "id", in.ID, "source", &from, "anew", anew)
 	if err != nil {
 		return nil, err
 	}
-	s.Kick(ws)
-	return answered(deliveryItemOf(d)), nil
+	if item.Direction == outbound {
+		s.Send(ws)
+	} else {
+		s.Kick(ws)
+	}
+	return answered(item), nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/endpoint"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
@@ -120,6 +121,11 @@ var answers = []struct {
 	{inbox.ErrChanged, stale},
 	{inbox.ErrFull, problem.New(http.StatusConflict, "full", inbox.ErrFull.Error())},
 	{inbox.ErrWorking, problem.New(http.StatusConflict, "working", inbox.ErrWorking.Error())},
+	{endpoint.ErrNotFound, notFound},
+	{endpoint.ErrNoDelivery, notFound},
+	{endpoint.ErrChanged, stale},
+	{endpoint.ErrFull, problem.New(http.StatusConflict, "full", endpoint.ErrFull.Error())},
+	{endpoint.ErrDisabled, problem.New(http.StatusConflict, "disabled", endpoint.ErrDisabled.Error())},
 	{halt.ErrNotFound, notFound},
 	{budget.ErrNotFound, notFound},
 	{budget.ErrChanged, stale},

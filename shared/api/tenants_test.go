@@ -104,6 +104,7 @@ func (w *world) fill(t testing.TB, of tenant) {
 	make("automations", `{"name":"MARK","skill":"MARK","schedule":{"cron":"@daily"}}`)
 	make("webhook-sources", `{"name":"MARK","kind":"github","secret":"MARK is its secret","rules":[{"then":{"skill":"MARK","with":{}}}]}`)
 	of.names["deliveries"] = w.delivered(t, of)
+	make("webhook-endpoints", `{"url":"https://MARK.example/","events":["*"],"description":"MARK"}`)
 	make("api-keys", `{"name":"MARK","role":"MEMBER","scopes":["*"]}`)
 	make("site-keys", `{"name":"MARK","origins":["https://MARK.example"]}`)
 	make("members", `{"email":"MARK@example.org","role":"MEMBER"}`)

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -30,6 +32,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/endpoint"
 	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
@@ -39,6 +42,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/outbound"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
@@ -174,6 +178,18 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	if all.Inbox, err = inbox.New(d, secrets, box, ids); err != nil {
 		t.Fatal(err)
 	}
+	endpoints, err := endpoint.New(d, secrets, box, ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := outbound.New(outbound.Options{AllowPrivateHosts: []string{"127.0.0.1"}, Resolver: resolver{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	all.Endpoints = &endpoint.Deliverer{
+		Store: endpoints, Sender: endpoint.Sender{Client: client, Clock: time.Now}, Random: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler),
+	}
 	all.Coordinator, err = (&coordinate.Coordinator{
 		DB: d, Lanes: lanes, Tasks: all.Tasks, Agents: all.Agents, Outbox: box, Traces: all.Traces, IDs: ids,
 		Random: func() float64 { return 0.5 }, Log: slog.New(slog.DiscardHandler), Instance: "test",
@@ -195,6 +211,19 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	all.Reachable = channel.Check
 	all.Operate = operated(t, &all)
 	return all
+}
+
+// resolver knows a public host and a private one.
+type resolver struct{}
+
+func (resolver) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	switch {
+	case host == "inside.example":
+		return []netip.Addr{netip.MustParseAddr("10.1.2.3")}, nil
+	case strings.HasSuffix(host, ".example"):
+		return []netip.Addr{netip.MustParseAddr("93.184.215.14")}, nil
+	}
+	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }
 
 // sessionKey is the key that signs the sessions of a world.

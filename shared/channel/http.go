@@ -71,22 +71,13 @@ func (h *HTTP) Send(ctx context.Context, m Message) error {
 	if err != nil { // the error's text contains the URL
 		return outbox.Permanently(errors.New("the address is no URL"))
 	}
-	at := strconv.FormatInt(h.Clock().Unix(), 10)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "Lanekeeper")
-	req.Header.Set("Webhook-Id", id)
-	req.Header.Set("Webhook-Timestamp", at)
-	req.Header.Set("Webhook-Signature", sign(key, id, at, body))
+	Sign(req.Header, [][]byte{key}, id, h.Clock(), body)
 	resp, err := h.Client.DoOnce(req)
 	if err != nil {
 		return unanswered(err, false) // a retry uses the same id
 	}
 	defer resp.Body.Close()
-	// Without reading the body, the connection is reset and can't be reused. But don't wait long
-	// for it.
-	enough := time.AfterFunc(answerTime, func() { _ = resp.Body.Close() })
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer)
-	enough.Stop()
+	_ = ReadAnswer(resp)
 	switch {
 	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
 		return nil
@@ -114,11 +105,30 @@ func (h *HTTP) key(ctx context.Context, ws db.Workspace) ([]byte, error) {
 	return key, nil
 }
 
-// sign returns the signature of Standard Webhooks, version 1.
-func sign(key []byte, id, at string, body []byte) string {
-	mac := hmac.New(sha256.New, key)
-	_, _ = fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
-	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+// ReadAnswer reads the beginning of an answer's body, of 64 KiB at most and for a second at most.
+// Without that, the connection is reset and can't be reused. The caller closes the body.
+func ReadAnswer(resp *http.Response) []byte {
+	enough := time.AfterFunc(answerTime, func() { _ = resp.Body.Close() })
+	defer enough.Stop()
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	return raw
+}
+
+// Sign sets the headers of a request that is signed by the scheme of Standard Webhooks, version 1: one
+// signature for each key.
+func Sign(h http.Header, keys [][]byte, id string, now time.Time, body []byte) {
+	at := strconv.FormatInt(now.Unix(), 10)
+	signatures := make([]string, len(keys))
+	for i, key := range keys {
+		mac := hmac.New(sha256.New, key)
+		_, _ = fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
+		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("User-Agent", "Lanekeeper")
+	h.Set("Webhook-Id", id)
+	h.Set("Webhook-Timestamp", at)
+	h.Set("Webhook-Signature", strings.Join(signatures, " "))
 }
 
 var plainID = pattern.New(`^[A-Za-z0-9_:/-]{1,200}$`)

@@ -32,7 +32,7 @@ var tiers = [][]string{
 	{"llm", "schema", "skill", "reason", "work"},
 	{"objective", "automation", "memory", "persona", "approval", "heal", "halt", "retain", "quiet"},
 	{"project", "task", "agent", "coordinate", "budget"},
-	{"thread", "channel", "inbox"},
+	{"thread", "channel", "inbox", "endpoint"},
 	{"auth"},
 	{"event", "ratelimit", "live"},
 	{"observe"},

@@ -44,6 +44,15 @@ type Limited interface {
 	Limit() time.Duration
 }
 
+// Apart is a handler whose rows have places of their own: they take none from other topics. It is
+// for topics with many receivers of which any may hang.
+type Apart interface {
+	Handler
+	// Places returns how many of the topic's rows are handled at the same time in a workspace, and
+	// how many of them for one receiver.
+	Places() (all, each int)
+}
+
 // Sender passes rows to their handlers. It supports concurrent runs, which share the places of a
 // workspace. It must not be copied.
 type Sender struct {

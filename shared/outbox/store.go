@@ -276,6 +276,22 @@ func (s *Store) UncertainIn(b *db.Batch, c Claimed, why error) {
 	s.endIn(b, c, ending{status: Uncertain, why: why})
 }
 
+// RetryIn adds to a batch the mark that an attempt failed and that the next one is due after a delay,
+// like [Store.SentIn]. The caller looks whether an attempt is left.
+func (s *Store) RetryIn(b *db.Batch, c Claimed, delay time.Duration, why error) {
+	s.endIn(b, c, ending{status: Ready, delay: delay, why: why})
+}
+
+// FailIn adds to a batch the mark that a row has failed, like [Store.SentIn].
+func (s *Store) FailIn(b *db.Batch, c Claimed, why error) {
+	s.endIn(b, c, ending{status: Failed, why: why})
+}
+
+// DieIn adds to a batch the mark that the receiver of a row is gone, like [Store.SentIn].
+func (s *Store) DieIn(b *db.Batch, c Claimed, why error) {
+	s.endIn(b, c, ending{status: Dead, why: why})
+}
+
 // ending says how a claim ends.
 type ending struct {
 	status    Status

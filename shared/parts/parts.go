@@ -14,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/endpoint"
 	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
@@ -61,13 +62,14 @@ type Parts struct {
 	Retention   *retain.Store
 	Quiet       *quiet.Store
 	Budgets     *budget.Store
-	Circuits    *resilient.Store // of the models of all workspaces
-	Threads     *thread.Store    // the conversations with people
-	Inbox       *inbox.Store     // the webhooks that came, and who may send them
-	Approvals   *approval.Store  // what waits for a person, and expires
-	Events      *event.Store     // what has happened
-	Secrets     *secret.Store    // may have no keeper: what needs a key is then refused
-	Guard       *secret.Guard    // knows what nobody may be told
+	Circuits    *resilient.Store    // of the models of all workspaces
+	Threads     *thread.Store       // the conversations with people
+	Inbox       *inbox.Store        // the webhooks that came, and who may send them
+	Endpoints   *endpoint.Deliverer // whom webhooks tell of events
+	Approvals   *approval.Store     // what waits for a person, and expires
+	Events      *event.Store        // what has happened
+	Secrets     *secret.Store       // may have no keeper: what needs a key is then refused
+	Guard       *secret.Guard       // knows what nobody may be told
 	Outbound    *outbound.Client
 
 	// Registry has the built-in skills of all surfaces, and the kinds that can be registered.

@@ -18,6 +18,7 @@ var files embed.FS
 type queries struct {
 	Activity, Events, Executions, Approvals, Outbox db.Query
 	Memories, Usage, Budgets, Heals, Keys, Inbox    db.Query
+	Deliveries                                      db.Query
 }
 
 // Store purges the rows of all workspaces.
@@ -83,7 +84,7 @@ const batch = 2000
 // reports whether there may be more.
 func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (more bool, err error) {
 	var b db.Batch
-	var gone [11]int
+	var gone [12]int
 	for i, p := range []struct {
 		of   db.Query
 		keep time.Duration
@@ -99,6 +100,7 @@ func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (mor
 		{s.q.Heals, max(keep.Activity, heal.MaxCooldown)},
 		{s.q.Keys, 0},
 		{s.q.Inbox, keep.Outbox + inboxLonger},
+		{s.q.Deliveries, keep.Outbox + inboxLonger},
 	} {
 		b.Each(func(scan db.Scan) error { // a row per deletion, or one row with the count
 			var n int

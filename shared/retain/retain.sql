@@ -75,3 +75,13 @@ WITH gone AS MATERIALIZED (
    LIMIT 2000)
 DELETE FROM inbox WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
 RETURNING 1;
+
+-- name: Deliveries
+-- Attempts at outbound webhooks.
+WITH gone AS MATERIALIZED (
+  SELECT id FROM deliveries
+   WHERE workspace_id = $1 AND created_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
+   ORDER BY created_at
+   LIMIT 2000)
+DELETE FROM deliveries WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
+RETURNING 1;

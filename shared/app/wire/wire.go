@@ -22,6 +22,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/endpoint"
 	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
@@ -127,6 +128,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 		turn.Topic:         s.Operate,
 		turn.StopTopic:     turn.Stopper{Runner: s.Operate.Runner},
 		inbox.Topic:        &action.Runner{Parts: s.Parts, Turns: turns, Random: rand.Float64},
+		endpoint.Topic:     s.Endpoints,
 		inbox.CatchUpTopic: &catchup.Catcher{Inbox: s.Inbox, Secrets: s.Secrets, Do: s.Outbound.Do, Log: core.Log},
 		heartbeat.Topic:    s.Heartbeat, // runs the beats that were put off
 	}}
@@ -170,6 +172,13 @@ func (s *Surfaces) stores() error {
 	}
 	if s.Inbox, err = inbox.New(d, s.Secrets, s.Outbox, ids); err != nil {
 		return err
+	}
+	endpoints, err := endpoint.New(d, s.Secrets, s.Outbox, ids)
+	if err != nil {
+		return err
+	}
+	s.Endpoints = &endpoint.Deliverer{
+		Store: endpoints, Sender: endpoint.Sender{Client: s.Outbound, Clock: s.Core.Clock}, Random: rand.Float64, Log: s.Core.Log,
 	}
 	s.Approvals, err = approval.New(approval.Deps{
 		DB: d, Workspaces: s.Workspaces, Outbox: s.Outbox, Activity: s.Activity, Skills: s.skills, Switches: s.switches, IDs: ids,

@@ -1,4 +1,0 @@
-package channel
-
-// Sign exports sign.
-var Sign = sign
