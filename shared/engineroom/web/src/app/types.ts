@@ -27,12 +27,12 @@ export interface Ref {
 export interface Overview {
   state: "working" | "idle" | "stopped" | "not_working";
   sentence: string;
-  object: Ref | null;
+  object?: Ref | null;
   verdict: { tone: Tone; text: string; lines: { key: string; tone: Tone; text: string; detail?: string; link: string | null }[] };
-  stop: { scope: string; target: string; reason: string; by: string; since: string } | null;
+  stop?: { scope: string; target: string; reason: string; by: string; since: string } | null;
   beat: {
     running: boolean;
-    phase: string | null;
+    phase?: string | null;
     done: { phase: string; durationMs: number; text: string }[];
     nextAt: string | null;
     lastAt: string | null;
@@ -48,30 +48,42 @@ export interface Overview {
     lane: string | null; startedAt: string; step: number | null; doing: string | null;
   }[];
   lanes: {
-    lane: string; label: string; holder: string; doing: string; surface: string; acquiredAt: string; expiresAt: string;
-    wantedAt: string | null; waiting: number; fence: number; traceId: string;
+    lane: string; label: string; holder: string; doing: string | null; surface: string | null; acquiredAt: string; expiresAt: string;
+    wantedAt: string | null; waiting: number; fence: number; traceId: string | null;
   }[];
   tasks: { waiting: number; working: number; failed: number; byReason: { code: string; count: number }[] };
   at: string;
 }
 
+export interface Usage {
+  promptTokens: number;
+  completionTokens: number;
+  totalTokens: number;
+  cachedTokens?: number;
+}
+
 export interface Activity {
   id: string;
   createdAt: string;
+  startedAt?: string;
   traceId: string;
   executionId?: string;
   surface: string;
-  agent?: string;
-  skill?: string;
+  agent: string;
+  skillName?: string;
   kind?: string;
   status: string;
   summary?: string;
-  error?: string;
-  durationMs?: number;
-  tokens?: number;
+  title?: string;
+  errorMessage?: string;
+  input?: unknown;
+  output?: unknown;
+  durationMs: number;
+  tokenUsage?: Usage;
+  costUsd?: number;
   costMicroUsd?: number;
   model?: string;
-  startedAt?: string;
+  step?: number;
 }
 
 /** Happened is one event of the stream. */

@@ -19,13 +19,11 @@ export interface Entry {
   load: Loads;
 }
 
-const soon: Loads = () => import("./soon");
-
 export const entries: Entry[] = [
-  { page: "overview", title: "Overview", icon: "home", key: "o", group: "", load: soon },
-  { page: "activity", title: "Activity", icon: "pulse", key: "a", group: "", load: soon },
-  { page: "traces", title: "Traces", icon: "trace", key: "t", group: "", load: soon },
-  { page: "console", title: "Console", icon: "term", key: "c", group: "", load: soon },
+  { page: "overview", title: "Overview", icon: "home", key: "o", group: "", load: () => import("./overview") },
+  { page: "activity", title: "Activity", icon: "pulse", key: "a", group: "", load: () => import("./activity") },
+  { page: "traces", title: "Traces", icon: "trace", key: "t", group: "", load: () => import("./traces") },
+  { page: "console", title: "Console", icon: "term", key: "c", group: "", load: () => import("./console") },
   { page: "tasks", title: "Tasks", icon: "task", key: "k", group: "Work", load: () => import("./tasks") },
   { page: "objectives", title: "Objectives", icon: "flag", key: "j", group: "Work", load: () => import("./objectives") },
   { page: "automations", title: "Automations", icon: "clock", key: "u", group: "Work", load: () => import("./automations") },

@@ -1,0 +1,74 @@
+import { useResource } from "../../app/resource";
+import { fmt } from "../../app/fmt";
+import type { Overview, Page } from "../../app/types";
+import { Bar, Said } from "../../ui/marks";
+import { Panel, useWidth } from "../../ui/parts";
+import { Empty } from "../../ui/states";
+import type { Tone } from "../../ui/status";
+
+interface Budget {
+  id: string;
+  name?: string;
+  scope?: string;
+  scopeType?: string;
+  allocated?: number;
+  allocatedTokens?: number;
+}
+
+interface Series {
+  budgetId: string;
+  allocated: number;
+  items: { day: string; tokens: number; microUsd: number; remaining: number }[];
+  projection: { advice?: string; exhaustsAt?: string | null; projectedExhaustionAt?: string | null } | null;
+}
+
+const tones: Record<string, Tone> = { CONTINUE: "done", THROTTLE: "warn", REALLOCATE: "warn", STOP: "failed" };
+
+/** Burn is what was spent today, and how the workspace's budget goes down. */
+export function Burn({ o }: { o: Overview }) {
+  const budgets = useResource<Page<Budget>>("/budgets", { limit: 50 }, { kinds: ["budget."] });
+  const budget = budgets.data?.items.find((b) => /global|workspace/i.test(b.scope ?? b.scopeType ?? "")) ?? budgets.data?.items[0];
+  const series = useResource<Series>(budget ? `/budgets/${budget.id}/series` : null, { days: 30 }, { every: 60_000 });
+  const advice = series.data?.projection?.advice;
+  const { today } = o;
+  const share = today.capMicroUsd ? today.microUsd / today.capMicroUsd : today.capTokens ? today.tokens / today.capTokens : null;
+  return (
+    <Panel title="Spend" note="today" more={["Budgets", "spend"]}>
+      <div class="spend-head">
+        <p><b class="num big">{fmt.money(today.microUsd)}</b> <span class="muted">{today.capMicroUsd ? `of ${fmt.money(today.capMicroUsd)} today` : "today"}</span></p>
+        {advice && <Said tone={tones[advice] ?? "quiet"}>{advice.charAt(0) + advice.slice(1).toLowerCase()}</Said>}
+      </div>
+      <p class="muted spend-sub">{fmt.tokens(today.tokens)} tokens{today.capTokens ? ` of ${fmt.tokens(today.capTokens)}` : ""} in {fmt.plural(today.calls, "call")}</p>
+      {share !== null && <div class="spend-bar"><Bar share={share} tone={share >= 1 ? "failed" : share > 0.9 ? "warn" : undefined} label={`${Math.round(share * 100)} % of the day's cap`} /></div>}
+      {series.data && series.data.items.length > 1 ? <Line of={series.data} /> : !budget && budgets.data ? <Empty title="No budget">Without one nothing bounds what is spent.</Empty> : <div class="burn-gap" />}
+    </Panel>
+  );
+}
+
+function Line({ of }: { of: Series }) {
+  const [box, width] = useWidth<HTMLDivElement>();
+  const h = 176, left = 48, right = 16, foot = 24, top = 14;
+  const items = of.items;
+  const first = +new Date(items[0]!.day), end = +new Date(items.at(-1)!.day);
+  const most = Math.max(of.allocated, ...items.map((i) => i.remaining), 1);
+  const x = (t: number): number => left + ((t - first) / Math.max(1, end - first)) * (width - left - right - 50);
+  const y = (v: number): number => top + (1 - Math.max(0, v) / most) * (h - top - foot);
+  const line = items.map((i, n) => `${n ? "L" : "M"}${x(+new Date(i.day)).toFixed(1)} ${y(i.remaining).toFixed(1)}`).join("");
+  const lastItem = items.at(-1)!;
+  return (
+    <div ref={box}>
+      {width > 0 && (
+        <svg class="ch" width={width} height={h} role="img" aria-label={`${fmt.tokens(lastItem.remaining)} of ${fmt.tokens(of.allocated)} tokens remain`}>
+          {[0, 0.5, 1].map((s) => <g key={s}><path class="ax" d={`M${left} ${y(most * s) + 0.5}H${width - right}`} /><text x={left - 8} y={y(most * s) + 4} text-anchor="end">{short(most * s)}</text></g>)}
+          <path d={`${line}L${x(end)} ${y(0)}L${x(first)} ${y(0)}Z`} fill="var(--sunken)" />
+          <path d={line} fill="none" stroke="var(--ink)" stroke-width="1.75" stroke-linejoin="round" />
+          <circle cx={x(end)} cy={y(lastItem.remaining)} r="3.5" fill="var(--ink)" stroke="var(--surface)" stroke-width="2" />
+          <text class="strong" x={Math.min(x(end) + 8, width - right - 52)} y={Math.max(12, y(lastItem.remaining) - 8)}>{short(lastItem.remaining)} left</text>
+          <text x={left} y={h - 6}>{fmt.day(first)}</text><text x={x(end)} y={h - 6} text-anchor="end">{fmt.day(end)}</text>
+        </svg>
+      )}
+    </div>
+  );
+}
+
+const short = (n: number): string => (n >= 1e6 ? (n / 1e6).toFixed(n >= 1e7 ? 0 : 1) + " M" : n >= 1e4 ? Math.round(n / 1e3) + " k" : fmt.count(Math.round(n)));
