@@ -6,22 +6,25 @@ import (
 	"strings"
 )
 
-// keys are the keys that Press knows in addition to letters and digits: their code, number and
-// text.
-var keys = map[string]struct {
+// key is the code, the number and the text of a key.
+type key struct {
 	code   string
 	number int
 	text   string
-}{
+}
+
+// keys are the keys that Press knows in addition to those that write one character.
+var keys = map[string]key{
 	"Enter": {"Enter", 13, "\r"}, "Tab": {"Tab", 9, ""}, "Escape": {"Escape", 27, ""}, "Space": {"Space", 32, " "},
 	"Backspace": {"Backspace", 8, ""}, "ArrowUp": {"ArrowUp", 38, ""}, "ArrowDown": {"ArrowDown", 40, ""},
+	"ArrowLeft": {"ArrowLeft", 37, ""}, "ArrowRight": {"ArrowRight", 39, ""},
 	"Home": {"Home", 36, ""}, "End": {"End", 35, ""},
 }
 
 // modifiers are the bits of the modifier keys.
 var modifiers = map[string]int{"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}
 
-// Press presses and releases a key: "Enter", "Shift+Tab".
+// Press presses and releases a key: "Enter", "Shift+Tab", "g", "/".
 func (p *Page) Press(ctx context.Context, name string) error {
 	held := 0
 	parts := strings.Split(name, "+")
@@ -30,6 +33,12 @@ func (p *Page) Press(ctx context.Context, name string) error {
 	}
 	last := parts[len(parts)-1]
 	k, ok := keys[last]
+	if !ok && len(last) == 1 {
+		k, ok = key{"", int(strings.ToUpper(last)[0]), last}, true
+		if held&^modifiers["Shift"] != 0 {
+			k.text = "" // a shortcut writes nothing
+		}
+	}
 	if !ok {
 		return fmt.Errorf("no key %q", last)
 	}

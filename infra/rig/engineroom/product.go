@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,6 +32,9 @@ type Product struct {
 
 // token is long enough for the product.
 const token = "the-engine-room-of-the-tests-0123456789"
+
+// address finds where the product says that its API is.
+var address = regexp.MustCompile(`^\s*API\s+(http://\S+)`)
 
 // Start builds the command at the root of the repository and starts it. The context limits only the
 // start.
@@ -54,14 +58,13 @@ func Start(ctx context.Context, root string, environ ...string) (p *Product, err
 	p.cmd.Dir = p.dir
 	p.cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "SQLITE_PATH=" + filepath.Join(p.dir, "lk.db"), "ADDR=127.0.0.1:0",
-		"ADMIN_TOKEN=" + token, "LOG_FORMAT=json", "LLM_PROVIDER=demo", "DEMO=1",
+		"ADMIN_TOKEN=" + token, "LLM_PROVIDER=demo", "DEMO=1",
 	}, environ...)
 	urls := make(chan string, 1)
 	p.said.line = func(line []byte) {
-		var said struct{ URL string }
-		if json.Unmarshal(line, &said) == nil && said.URL != "" {
+		if found := address.FindSubmatch(line); found != nil {
 			select {
-			case urls <- said.URL:
+			case urls <- string(found[1]):
 			default:
 			}
 		}

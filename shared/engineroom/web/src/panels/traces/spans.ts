@@ -2,7 +2,7 @@
 
 import { fmt } from "../../app/fmt";
 import type { Activity } from "../../app/types";
-import { costOf, gist } from "../../ui/activity";
+import { costOf, gist, kindOf, nameOf } from "../../ui/activity";
 import { toneOf, type Tone } from "../../ui/status";
 import type { Execution, Hold, Trace } from "./types";
 
@@ -27,13 +27,6 @@ export interface Span {
 
 const ms = (at: string): number => +new Date(at);
 
-/** kindOf tells a model call from a skill call and a phase. */
-export function kindOf(a: Activity): SpanKind {
-  if (a.kind === "phase" || a.kind === "model") return a.kind;
-  if (a.kind === "skill" || a.skillName) return "tool";
-  return a.model ? "model" : "tool";
-}
-
 /** spansOf lists the spans in the order of the waterfall: each execution before what happened in it. */
 export function spansOf(t: Trace): Span[] {
   const executions = [...t.executions].sort((a, b) => ms(a.createdAt) - ms(b.createdAt));
@@ -50,9 +43,10 @@ export function spansOf(t: Trace): Span[] {
     });
   };
   const leaf = (a: Activity, depth: number, parent: string | null): void => {
-    const kind = kindOf(a);
+    const of = kindOf(a);
+    const kind = of === "end" ? "tool" : of;
     spans.push({
-      id: a.id, kind, depth, name: a.skillName || a.model || a.surface, extra: gist(a), start: startOf(a),
+      id: a.id, kind, depth, name: nameOf(a), extra: gist(a), start: startOf(a),
       end: startOf(a) + a.durationMs, tone: toneOf("activity", a.status), cost: costOf(a), parent, children: 0, activity: a,
     });
   };
@@ -63,22 +57,30 @@ export function spansOf(t: Trace): Span[] {
   ];
   // A hold without an execution belongs to the innermost one that works on what its lane protects.
   const owner = (h: Hold): string | null => executions.findLast((e) => e.subject === h.lane)?.id ?? null;
-  const begins = (x: Execution | Activity | Hold): number => ("acquiredAt" in x ? ms(x.acquiredAt) : "skillName" in x || "durationMs" in x ? startOf(x as Activity) : ms(x.createdAt));
+  const isActivity = (x: Execution | Activity | Hold): x is Activity => "durationMs" in x;
+  const endOf = (a: Activity): number => startOf(a) + a.durationMs;
+  const begins = (x: Execution | Activity | Hold): number => ("acquiredAt" in x ? ms(x.acquiredAt) : isActivity(x) ? startOf(x) : ms(x.createdAt));
 
   const walk = (id: string | null, depth: number): void => {
-    const inside = within(id).sort((a, b) => begins(a) - begins(b));
-    let open: Span | null = null; // the phase that encloses what follows
+    // Phases follow one another: what begins before one has ended, and after the one before it, is its own.
+    const all = within(id).filter((x) => !isActivity(x) || kindOf(x) !== "end" || x.status === "error");
+    const phases = all.filter((x): x is Activity => isActivity(x) && kindOf(x) === "phase").sort((a, b) => endOf(a) - endOf(b));
+    const phaseOf = (x: Execution | Activity | Hold): number => {
+      const own = phases.indexOf(x as Activity);
+      if (own >= 0 || "acquiredAt" in x) return own;
+      return phases.findIndex((p) => begins(x) <= endOf(p));
+    };
+    const order = new Map(all.map((x) => [x, phaseOf(x)]));
+    const rank = (x: Execution | Activity | Hold): number => (order.get(x)! < 0 && !("acquiredAt" in x) ? phases.length : order.get(x)!);
+    const inside = all.sort((a, b) => rank(a) - rank(b) || Number(phases.includes(b as Activity)) - Number(phases.includes(a as Activity)) || begins(a) - begins(b));
     for (const x of inside) {
-      const at = begins(x);
-      if (open && open.end !== null && at >= open.end) open = null;
-      const d = open ? depth + 1 : depth;
-      const parent = open?.id ?? id;
+      const phase = phases[order.get(x)!];
+      const d = phase && phase !== x ? depth + 1 : depth;
+      const parent = phase && phase !== x ? phase.id : id;
       if ("acquiredAt" in x) hold(x, d, parent);
-      else if ("durationMs" in x) {
-        leaf(x as Activity, kindOf(x as Activity) === "phase" ? depth : d, kindOf(x as Activity) === "phase" ? id : parent);
-        if (kindOf(x as Activity) === "phase") open = spans.at(-1)!;
-      } else {
-        const e = x as Execution;
+      else if (isActivity(x)) leaf(x, d, parent);
+      else {
+        const e = x;
         spans.push({
           id: e.id, kind: "exec", depth: d, name: e.title || e.surface, extra: [e.title ? e.agent : "", e.attempt > 1 ? "attempt " + e.attempt : "", e.errorMessage ?? ""].filter(Boolean).join(" · "),
           start: ms(e.createdAt), end: e.endedAt ? ms(e.endedAt) : e.status === "running" || e.status === "waiting" || e.status === "parked" ? null : ms(e.createdAt),

@@ -4,14 +4,14 @@ import { href } from "../../app/base";
 import { fmt, second } from "../../app/fmt";
 import { useResource } from "../../app/resource";
 import { setQuery } from "../../app/router";
-import { costOf } from "../../ui/activity";
+import { costOf, kindOf } from "../../ui/activity";
 import { Icon } from "../../ui/icon";
 import { Code, copy, Status } from "../../ui/marks";
 import { PageHead, Sheet } from "../../ui/parts";
 import { Shown } from "../../ui/states";
 import { cancel, replay, type Replayed } from "./actions";
 import { SpanPane } from "./span";
-import { kindOf, spansOf } from "./spans";
+import { spansOf } from "./spans";
 import type { Trace } from "./types";
 import { Waterfall } from "./waterfall";
 
