@@ -55,7 +55,7 @@ func resources() []resource {
 		{"coordinator", "who gives tasks to agents, and how it is",
 			heads("WHEN=createdAt:time", "LEVEL=level", "EVENT=event", "WHAT=message"), words("status logs recover commands"), nil},
 		{"skills", "what agents can do", heads("NAME=name:name", "KIND=kind", "FOR=scope", "IN USE=enabled:yes", "WHY NOT=disabledReason"),
-			words("list show create edit delete"), words("enable disable run health")},
+			words("list show create edit delete health"), words("enable disable run health")},
 		{"automations", "skills that run by themselves",
 			heads("NAME=name", "SKILL=skill", "IN USE=enabled:yes", "NEXT RUN=nextRunAt:time", "LAST RUN=lastStatus", "ID=id:id"),
 			words("list show create edit delete"), words("enable disable run")},
@@ -78,7 +78,9 @@ func resources() []resource {
 			heads("SKILL=skill", "INPUT=input:data", "STATUS=status", "ASKED=requestedAt:time", "ID=id:id"),
 			words("list show"), words("approve reject")},
 		{"activity", "what agents did",
-			heads("WHEN=createdAt:time", "SURFACE=surface", "WHAT=skillName", "STATUS=status", "TRACE=traceId:id"), words("list"), nil},
+			heads("WHEN=createdAt:time", "SURFACE=surface", "WHAT=skillName", "STATUS=status", "TRACE=traceId:id"), words("list histogram"), nil},
+		{"audit", "what people and programs did by way of the API",
+			heads("WHEN=createdAt:time", "WHO=by", "WHAT=action", "TO=subject", "SUMMARY=summary"), words("list"), nil},
 		{"events", "what happens, as it happens, until Ctrl-C", nil, words("follow"), nil},
 		{"executions", "runs, and how they ended",
 			heads("BEGUN=createdAt:time", "SURFACE=surface", "STATUS=status", "TITLE=title:about", "TRACE=traceId:id", "ID=id:id"),
@@ -90,7 +92,7 @@ func resources() []resource {
 			words("list show create resend"), words("why messages outbox lock unlock park send force-unlock")},
 		{"lanes", "lanes, as programs without a database take them",
 			heads("LANE=lane:name", "HELD BY=holder", "ENDS=expiresAt:time", "WANTED BY=wantedBy"),
-			words("list"), words("why acquire renew release force-release")},
+			words("list history"), words("why acquire renew release force-release")},
 		{"heals", "what self-healing took out of use", heads("SKILL=skill", "WHY=code", "STATUS=status", "NEXT PROBE=probeAt:time", "ID=id:id"),
 			words("list show"), words("undo")},
 		{"kill-switches", "what people have stopped",
@@ -99,7 +101,7 @@ func resources() []resource {
 		{"circuits", "models that are not asked for now; delete resets one",
 			heads("MODEL=name:name", "STATE=state", "WHY=reason", "UNTIL=until:time"), words("list delete"), nil},
 		{"budgets", "what may be spent", heads("SCOPE=scope", "OF=scopeId", "ALLOCATED=allocated:count", "REMAINING=remaining:count", "ID=id:id"),
-			words("list show create edit reallocate"), words("projection")},
+			words("list show create edit reallocate"), words("projection series")},
 		{"usage", "what model calls used",
 			heads("WHAT=key", "CALLS=calls:count", "TOKENS IN=inputTokens:count", "TOKENS OUT=outputTokens:count",
 				"TOKENS=totalTokens:count", "COST=costMicroUsd:money"),
@@ -123,7 +125,7 @@ func resources() []resource {
 // reads are the actions that only ask, unless they are given JSON where written says
 // by what method that is sent.
 var (
-	reads   = []string{"health", "outbox", "projection", "why", "events", "logs", "messages", "steps", "tasks", "versions"}
+	reads   = []string{"health", "outbox", "projection", "why", "events", "logs", "messages", "series", "steps", "tasks", "versions"}
 	written = map[string]string{
 		"messages": http.MethodPost, "steps": http.MethodPut, "dependencies": http.MethodPut, "progress": http.MethodPatch,
 	}
@@ -134,7 +136,7 @@ var texts = map[string]map[string]string{"tasks": {"create": "title", "cancel": 
 
 // taken is what the words of a resource take.
 var taken = map[string]string{
-	"list": "[NAME=VALUE …]", "follow": "[NAME=VALUE …]", "show": "ID", "create": "JSON", "edit": "ID JSON", "delete": "ID",
+	"list": "[NAME=VALUE …]", "history": "[NAME=VALUE …]", "histogram": "[NAME=VALUE …]", "follow": "[NAME=VALUE …]", "show": "ID", "create": "JSON", "edit": "ID JSON", "delete": "ID",
 	"register": "ID|new JSON", "reallocate": "JSON", "resend": "ID MESSAGE", "set": "NAME <FILE", "put": "NAME JSON", "commands": "JSON", "rotate": "[--keep-key]",
 }
 
@@ -216,7 +218,8 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 	case what == "follow":
 		query, err := r.filters(what, given, url.Values{})
 		return http.MethodGet, at() + "?" + query, nil, err
-	case what == "logs", what == "estimates", what == "corrections", what == "savings", what == "current" && n == 0:
+	case what == "health" && n > 0:
+	case what == "logs", what == "health", what == "history", what == "histogram", what == "estimates", what == "corrections", what == "savings", what == "current" && n == 0:
 		query, err := r.filters(what, given, url.Values{})
 		return http.MethodGet, strings.TrimSuffix(at(what)+"?"+query, "?"), nil, err
 	case what == "status" && n == 0:

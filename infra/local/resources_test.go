@@ -20,6 +20,7 @@ var elsewhere = map[string]string{
 	"get-metrics":   "it is for Prometheus",
 	"run-heartbeat": "lanekeeper trigger heartbeat, and with it where the beat runs",
 	"operate":       "lanekeeper ask",
+	"get-overview":  "lanekeeper overview",
 	"get-health":    "lanekeeper doctor says more",
 
 	"get-coordinator-health": "lanekeeper coordinator status says more",

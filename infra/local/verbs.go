@@ -27,6 +27,7 @@ func verbs() []verb {
 	first := []verb{
 		{"dev", "", "run everything in this process, until Ctrl-C", dev},
 		{"trigger", "heartbeat|coordinator [--payload FILE] [--wait]", "run one beat, or the coordinator's cycles, in this process, and report", trigger},
+		{"overview", "", "tell what the agent does now, whether it works, and what needs you", overviewVerb},
 		{"ask", "MESSAGE [--thread ID]", "talk with the agent, in this process", askVerb},
 		{"trace", "ID [--full]", "tell the story of one trace", traceVerb},
 		{"locks", "[release LANE --reason TEXT]", "list who holds which lane, or end a hold by force", locks},
@@ -83,14 +84,14 @@ func (v verb) help(flags *flag.FlagSet) string {
 func help(*flag.FlagSet) action {
 	return func(ctx context.Context, c *console, args []string) error {
 		if len(args) == 0 {
-			return c.answer(overview(), func(w io.Writer) { fmt.Fprint(w, helpText()) })
+			return c.answer(listVerbs(), func(w io.Writer) { fmt.Fprint(w, helpText()) })
 		}
 		return c.run(ctx, []string{args[0], "-h"})
 	}
 }
 
-// overview returns the help for programs.
-func overview() any {
+// listVerbs returns the help for programs.
+func listVerbs() any {
 	type described struct {
 		Name  string `json:"name"`
 		Usage string `json:"usage"`

@@ -76,7 +76,7 @@ type Entry struct {
 	CreatedAt       time.Time
 }
 
-type queries struct{ Record, List, OfTrace, Used db.Query }
+type queries struct{ Record, List, OfTrace, Used, Histogram, Audit db.Query }
 
 // Log is the activity log of all workspaces.
 type Log struct {

@@ -1,3 +1,14 @@
+-- part: Matches
+workspace_id = $1
+   AND (CAST($2 AS text) IS NULL OR trace_id = $2)
+   AND (CAST($3 AS text) IS NULL OR skill_name = $3)
+   AND (CAST($4 AS text) IS NULL OR status = $4)
+   AND (CAST($5 AS text) IS NULL OR surface = $5)
+   AND (CAST($6 AS text) IS NULL OR agent = $6)
+   AND created_at >= $7 AND created_at < $8
+   AND (CAST($9 AS text) IS NULL OR lower(coalesce(skill_name, '') || ' ' || coalesce(error_message, '') || ' '
+        || coalesce(CAST(input AS text), '') || ' ' || coalesce(CAST(output AS text), '')) LIKE lower(CAST($9 AS text)) ESCAPE '\');
+
 -- name: Record
 INSERT INTO agent_activity (workspace_id, id, agent, surface, skill_name, skill_id, status, input, output, error_message,
   token_usage, model, cost_usd, duration_ms, trace_id, execution_id, parent_execution_id, attempt, thread_id, created_at)
@@ -7,15 +18,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $
 SELECT id, agent, surface, skill_name, skill_id, status, input, output, error_message, token_usage, model, cost_usd, duration_ms,
        trace_id, execution_id, parent_execution_id, attempt, thread_id, created_at
   FROM agent_activity
- WHERE workspace_id = $1
-   AND (CAST($2 AS text) IS NULL OR trace_id = $2)
-   AND (CAST($3 AS text) IS NULL OR skill_name = $3)
-   AND (CAST($4 AS text) IS NULL OR status = $4)
-   AND (CAST($5 AS text) IS NULL OR surface = $5)
-   AND (CAST($6 AS text) IS NULL OR agent = $6)
-   AND created_at >= $7 AND created_at < $8
-   AND (CAST($9 AS text) IS NULL OR lower(coalesce(skill_name, '') || ' ' || coalesce(error_message, '') || ' '
-        || coalesce(CAST(input AS text), '') || ' ' || coalesce(CAST(output AS text), '')) LIKE lower(CAST($9 AS text)) ESCAPE '\')
+ WHERE @Matches
    AND (created_at, id) < ($10, $11)
  ORDER BY created_at DESC, id DESC
  LIMIT $12;
@@ -27,6 +30,19 @@ SELECT id, agent, surface, skill_name, skill_id, status, input, output, error_me
  WHERE workspace_id = $1 AND trace_id = $2
  ORDER BY created_at, id
  LIMIT $3;
+
+-- name: Audit
+-- What people and programs did, by way of the API.
+SELECT id, agent, surface, skill_name, skill_id, status, input, output, error_message, token_usage, model, cost_usd, duration_ms,
+       trace_id, execution_id, parent_execution_id, attempt, thread_id, created_at
+  FROM agent_activity
+ WHERE workspace_id = $1 AND skill_name LIKE '%.%' AND (input ->> 'by') IS NOT NULL
+   AND (CAST($2 AS text) IS NULL OR input ->> 'by' = $2)
+   AND (CAST($3 AS text) IS NULL OR skill_name = $3 OR skill_name LIKE CAST($3 AS text) || '.%')
+   AND created_at >= $4 AND created_at < $5
+   AND (created_at, id) < ($6, $7)
+ ORDER BY created_at DESC, id DESC
+ LIMIT $8;
 
 -- name: Used
 -- Counts each skill's calls, without phases of the heartbeat, model calls, and calls that could not

@@ -65,9 +65,27 @@ func (s scoped) Each(ctx context.Context, row func(db.Scan) error, q db.Query, a
 
 // ListIn is List inside a transaction.
 func (l *Log) ListIn(ctx context.Context, r Reader, f Filter) (Page, error) {
+	args := f.arguments()
 	if f.Before.ID == "" {
 		f.Before = Position{endOfTime, lastUUID}
 	}
+	if f.Limit <= 0 {
+		f.Limit = defaultLimit
+	}
+	f.Limit = min(f.Limit, maxLimit)
+	var p Page
+	err := r.Each(ctx, collect(&p.Items), l.q.List, append(args, f.Before.At, f.Before.ID, f.Limit+1)...)
+	if err != nil {
+		return Page{}, fmt.Errorf("list activity: %w", err)
+	}
+	if len(p.Items) > f.Limit {
+		p.Items, p.More = p.Items[:f.Limit], true
+	}
+	return p, nil
+}
+
+// arguments returns the arguments of the part Matches.
+func (f Filter) arguments() []any {
 	if f.Until.IsZero() {
 		f.Until = endOfTime
 	}
@@ -78,20 +96,7 @@ func (l *Log) ListIn(ctx context.Context, r Reader, f Filter) (Page, error) {
 	if f.Text != "" {
 		pattern = "%" + likeEscapes.Replace(Text(f.Text)) + "%"
 	}
-	if f.Limit <= 0 {
-		f.Limit = defaultLimit
-	}
-	f.Limit = min(f.Limit, maxLimit)
-	var p Page
-	err := r.Each(ctx, collect(&p.Items), l.q.List, db.Null(f.Trace), db.Null(f.Skill), db.Null(f.Status), db.Null(f.Surface),
-		db.Null(f.Agent), f.Since, f.Until, pattern, f.Before.At, f.Before.ID, f.Limit+1)
-	if err != nil {
-		return Page{}, fmt.Errorf("list activity: %w", err)
-	}
-	if len(p.Items) > f.Limit {
-		p.Items, p.More = p.Items[:f.Limit], true
-	}
-	return p, nil
+	return []any{db.Null(f.Trace), db.Null(f.Skill), db.Null(f.Status), db.Null(f.Surface), db.Null(f.Agent), f.Since, f.Until, pattern}
 }
 
 // MaxStory is the largest number of a trace's entries that are listed.

@@ -19,11 +19,13 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/observe"
+	"github.com/lanekeeper/lanekeeper/shared/overview"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/sse"
@@ -69,6 +71,8 @@ type Deps struct {
 	// Claim gives an agent that asks for work its next task, which runs from then on; false: there is
 	// none. Nil: no coordinator is wired.
 	Claim func(ctx context.Context, ws db.Workspace, agent string) (task.Task, bool, error)
+	// BeatEvery is the interval of the heartbeat's schedule; zero: it is not known.
+	BeatEvery time.Duration
 	// Background runs fn after the response to a request, under a context of its own. It keeps the
 	// process running until fn has returned.
 	Background func(fn func(context.Context))
@@ -89,7 +93,7 @@ type Deps struct {
 }
 
 // optionalDeps are the fields of [Deps] and of its parts that may be nil.
-var optionalDeps = []string{"Valkey", "Gateway", "Resources", "Claim", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender", "Meters"}
+var optionalDeps = []string{"Valkey", "Gateway", "BeatEvery", "Resources", "Claim", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender", "Meters"}
 
 // missing returns an error that names the required fields that are nil.
 func (d Deps) missing() error {
@@ -118,8 +122,11 @@ type server struct {
 	keys   *idempotency
 	mcp    http.Handler
 	gauges *observe.Gauges
-	runs   *telling.Executions
-	open   sse.Open
+	table  []route
+
+	overviews *overview.Store
+	runs      *telling.Executions
+	open      sse.Open
 	// checked caches the health check for callers without a role.
 	checked *checked[healthOutput]
 	cycling *checked[coordinatorHealthOutput]
@@ -147,7 +154,12 @@ func New(d Deps) (http.Handler, error) {
 	if s.gauges, err = observe.NewGauges(d.DB); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}
-	if err := s.mount(routes(s)); err != nil {
+	sources := overview.Sources{Switches: d.Switches, Budgets: d.Budgets, Workspaces: d.Workspaces, Every: d.BeatEvery}
+	if s.overviews, err = overview.New(d.DB, sources); err != nil {
+		return nil, fmt.Errorf("make the API: %w", err)
+	}
+	s.table = routes(s)
+	if err := s.mount(s.table); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}
 	return s, nil

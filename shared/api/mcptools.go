@@ -69,6 +69,11 @@ var tools = []tool{
 	{name: "list_thread_outbox", id: "list-thread-outbox",
 		description: "What was sent in a conversation or waits to be, newest first; look here when a message did not arrive."},
 
+	{name: "get_overview", id: "get-overview",
+		description: "What the agent does now, whether it works (six lines of a verdict), what needs a person, what runs, which lanes are held, what is spent today, and when the next heartbeat is due. Look here first."},
+	{name: "list_audit", id: "list-audit",
+		description: "What people and programs did by way of the API, the latest first: who, what, to what. Filter by by and action (kill_switch.set, or kill_switch for all of them)."},
+
 	{name: "list_lanes", id: "list-lanes",
 		description: "The lanes (locks) that are held now, longest held first: holder, age, time left, who waits."},
 	{name: "why_lane", id: "explain-lane",
@@ -95,6 +100,8 @@ var tools = []tool{
 		description: "One skill by name or id, with the JSON Schema of its parameters. Look here before run_skill."},
 	{name: "get_skill_health", id: "get-skill-health",
 		description: "How a skill did over some days: calls, failures, failures in a row, latency, class of the last error."},
+	{name: "list_skills_health", id: "list-skills-health",
+		description: "How all skills did over some days, day by day: calls, failures, failures in a row, latency, last error, and what self-healing disabled."},
 	{name: "run_skill", id: "run-skill", outside: true,
 		description: "Make one call of a skill by hand, now and without approval, unless a key asks for one that requires it; input must fit its parameters. What it does is real. Answers output or error, and the traceId."},
 	{name: "enable_skill", id: "enable-skill", again: true,

@@ -274,38 +274,6 @@ func (s *server) revokeKey(ctx context.Context, in *IDPath) (*struct{}, error) {
 	}, "id", in.id())
 }
 
-// meItem is the principal of a request.
-type meItem struct {
-	Kind        auth.Kind    `json:"kind"`
-	ID          string       `json:"id"`
-	Email       string       `json:"email,omitempty"`
-	Role        auth.Role    `json:"role,omitempty"`
-	WorkspaceID db.Workspace `json:"workspaceId"`
-	Scopes      []auth.Scope `json:"scopes,omitempty"`
-	// Memberships lists a person's workspaces; nil for other principals.
-	Memberships []membershipItem `json:"memberships,omitempty" doc:"Of a person: where they belong, the oldest first, which is where a request goes that names no workspace"`
-}
-
-// membershipItem is one workspace that a person may choose.
-type membershipItem struct {
-	WorkspaceID db.Workspace `json:"workspaceId"`
-	Role        auth.Role    `json:"role" enum:"OWNER,ADMIN,MEMBER"`
-}
-
-func meOf(p auth.Principal) meItem {
-	item := meItem{Kind: p.Kind, ID: p.ID, Email: p.Email, Role: p.Role, WorkspaceID: p.Workspace, Scopes: p.Scopes}
-	for _, m := range p.Memberships {
-		item.Memberships = append(item.Memberships, membershipItem{m.Workspace, m.Role})
-	}
-	return item
-}
-
-// me returns the caller's principal. It is called by GET /api/v1/me.
-func (s *server) me(ctx context.Context, _ *struct{}) (*answer[meItem], error) {
-	p, _ := auth.From(ctx)
-	return answered(meOf(p)), nil
-}
-
 // signedIn is a response that sets the session's cookie.
 type signedIn struct {
 	SetCookie http.Cookie `header:"Set-Cookie"`
@@ -333,7 +301,7 @@ func (s *server) startSession(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &signedIn{*cookie, meOf(p)}, nil
+	return &signedIn{*cookie, s.meOf(p)}, nil
 }
 
 var noSession = problem.New(http.StatusConflict, "no_session", "there is no session here: with a token, the header X-Workspace-Id says which workspace")
@@ -357,7 +325,7 @@ func (s *server) chooseWorkspace(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &signedIn{*cookie, meOf(p)}, nil
+	return &signedIn{*cookie, s.meOf(p)}, nil
 }
 
 // endSession ends the session. It is called by DELETE /api/v1/session.

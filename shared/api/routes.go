@@ -60,6 +60,9 @@ func routes(s *server) []route {
 		{method: post, path: v1 + "/coordinator/commands", id: "command-coordinator", least: auth.Admin, handler: typed(s.commandCoordinator), also: []int{202}, refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "Take a task from its agent, pause or drain an agent, or run a cycle: the next cycle does it"},
 
+		{method: get, path: v1 + "/overview", id: "get-overview", least: auth.Member, handler: typed(s.getOverview),
+			caller: "the Engine Room, lanekeeper overview, scripts", summary: "What the agent does now, whether it works, and what needs a person"},
+
 		{method: post, path: v1 + "/heartbeat/run", id: "run-heartbeat", least: auth.Admin, handler: typed(s.runHeartbeat), also: []int{202}, refusals: []int{409},
 			surface: trace.Heartbeat, patient: true,
 			caller: "the Engine Room, lanekeeper trigger heartbeat, scripts", summary: "Run a beat by hand, every phase of it"},
@@ -80,6 +83,11 @@ func routes(s *server) []route {
 		{method: get, path: v1 + "/activity", id: "list-activity", least: auth.Member, handler: typed(s.listActivity),
 			caller: "the Engine Room's feed, scripts", summary: "What agents did, newest first"},
 
+		{method: get, path: v1 + "/activity/histogram", id: "get-activity-histogram", least: auth.Member, handler: typed(s.getActivityHistogram),
+			caller: "the Engine Room, scripts", summary: "How many activities there were when, by status; at most 120 buckets"},
+		{method: get, path: v1 + "/audit", id: "list-audit", least: auth.Admin, handler: typed(s.listAudit),
+			caller: "the Engine Room, lanekeeper audit, scripts", summary: "What people and programs did by way of this API, the latest first"},
+
 		{method: get, path: v1 + "/approvals", id: "list-approvals", least: auth.Member, handler: typed(s.listApprovals),
 			caller: "the Engine Room", summary: "Calls that wait for a person, or waited, the latest first"},
 		{method: get, path: v1 + "/approvals/{id}", id: "get-approval", least: auth.Member, handler: typed(s.getApproval), refusals: []int{404},
@@ -91,6 +99,8 @@ func routes(s *server) []route {
 
 		{method: get, path: v1 + "/lanes", id: "list-lanes", least: auth.Member, handler: typed(s.listLanes),
 			caller: "the Engine Room, lanekeeper locks", summary: "The lanes held now, longest held first"},
+		{method: get, path: v1 + "/lanes/history", id: "list-lane-history", least: auth.Member, handler: typed(s.listLaneHistory),
+			caller: "the Engine Room, scripts", summary: "Which executions had which lanes, the latest first"},
 		{method: get, path: v1 + "/lanes/{lane}/why", id: "explain-lane", least: auth.Member, kinds: agents, handler: typed(s.explainLane),
 			caller: "the Engine Room, agents that were refused a lane", summary: "Why a lane is free or not"},
 		{method: post, path: v1 + "/lanes/{lane}/acquire", id: "acquire-lane", least: auth.Admin, kinds: agents, handler: typed(s.acquireLane), refusals: []int{409},
@@ -115,6 +125,8 @@ func routes(s *server) []route {
 			caller: "the Engine Room, scripts", summary: "The skills by name, the built-in ones among them"},
 		{method: post, path: v1 + "/skills", id: "create-skill", least: auth.Admin, handler: created(s.createSkill), refusals: []int{409},
 			caller: "the Engine Room, scripts", summary: "Register a skill"},
+		{method: get, path: v1 + "/skills/health", id: "list-skills-health", least: auth.Member, handler: typed(s.listSkillsHealth),
+			caller: "the Engine Room, scripts", summary: "How all skills have done lately, day by day"},
 		{method: get, path: v1 + "/skills/{id}", id: "get-skill", least: auth.Member, handler: typed(s.getSkill), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "One skill, by its id or its name"},
 		{method: http.MethodPatch, path: v1 + "/skills/{id}", id: "patch-skill", least: auth.Admin, handler: typed(s.patchSkill), refusals: []int{404, 409, 412},
@@ -383,6 +395,8 @@ func routes(s *server) []route {
 			caller: "the Engine Room, scripts", summary: "Allocate another number of tokens"},
 		{method: get, path: v1 + "/budgets/{id}/projection", id: "project-budget", least: auth.Member, handler: typed(s.projectBudget), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "How long a budget lasts"},
+		{method: get, path: v1 + "/budgets/{id}/series", id: "get-budget-series", least: auth.Member, handler: typed(s.getBudgetSeries), refusals: []int{404},
+			caller: "the Engine Room, scripts", summary: "How a budget was used day by day, and how long it lasts"},
 		{method: get, path: v1 + "/usage", id: "list-usage", least: auth.Member, handler: typed(s.listUsage),
 			caller: "the Engine Room, scripts", summary: "What model calls used, added up; at most 400 keys"},
 		{method: get, path: v1 + "/usage/current", id: "get-current-usage", least: auth.Member, handler: typed(s.currentUsage),

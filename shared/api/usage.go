@@ -7,8 +7,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 )
 
-// projection says how long a budget lasts at the rate of the last 24 hours.
-type projection struct {
+// Projection says how long a budget lasts at the rate of the last 24 hours.
+type Projection struct {
 	RemainingTokens         int64                 `json:"remainingTokens" doc:"What is allocated and not consumed"`
 	DailyBurnRate           int64                 `json:"dailyBurnRate" doc:"Tokens of the last 24 hours"`
 	DaysUntilExhaustion     *float64              `json:"daysUntilExhaustion" doc:"Null: no end is in sight"`
@@ -17,31 +17,78 @@ type projection struct {
 }
 
 // projectBudget says how long a budget lasts. It is called by the Engine Room and by scripts.
-func (s *server) projectBudget(ctx context.Context, in *IDPath) (*answer[projection], error) {
+func (s *server) projectBudget(ctx context.Context, in *IDPath) (*answer[Projection], error) {
 	p, err := s.Budgets.Projection(ctx, workspace(ctx), in.id())
 	if err != nil {
 		return nil, err
 	}
-	return answered(projection{p.RemainingTokens, p.DailyBurnRate, p.DaysUntilExhaustion, utc(p.ExhaustionDate), p.Recommendation}), nil
+	return answered(projectionOf(p)), nil
+}
+
+// budgetSeries tells how a budget was used day by day, and how long it lasts.
+type budgetSeries struct {
+	BudgetID   string           `json:"budgetId" format:"uuid"`
+	Allocated  int64            `json:"allocated"`
+	Items      []budgetDay      `json:"items" nullable:"false" doc:"One a day (UTC), today the last"`
+	Projection seriesProjection `json:"projection"`
+}
+
+// budgetDay is what the scope of a budget used on one day.
+type budgetDay struct {
+	Day       string `json:"day" format:"date"`
+	Tokens    int64  `json:"tokens"`
+	MicroUSD  int64  `json:"microUsd" doc:"Of the calls whose cost is known"`
+	Remaining int64  `json:"remaining" doc:"What was left of the budget at the end of the day, or is left now"`
+}
+
+// seriesProjection is a projection with the rates between which it may lie.
+type seriesProjection struct {
+	Projection
+	RateYesterday int64 `json:"rateYesterday" doc:"Tokens of the last whole day (UTC)"`
+	RateWeek      int64 `json:"rateWeek" doc:"Tokens a day, of the last seven whole days"`
+}
+
+func projectionOf(p budget.Projection) Projection {
+	return Projection{p.RemainingTokens, p.DailyBurnRate, p.DaysUntilExhaustion, utc(p.ExhaustionDate), p.Recommendation}
+}
+
+// getBudgetSeries is called by the Engine Room and by scripts.
+func (s *server) getBudgetSeries(ctx context.Context, in *struct {
+	IDPath
+	Days int `query:"days" minimum:"1" maximum:"90" default:"30"`
+}) (*answer[budgetSeries], error) {
+	found, err := s.Budgets.Series(ctx, workspace(ctx), in.id(), in.Days)
+	if err != nil {
+		return nil, err
+	}
+	out := budgetSeries{
+		BudgetID: found.ID, Allocated: found.Tokens.Allocated, Items: make([]budgetDay, len(found.Days)),
+		Projection: seriesProjection{projectionOf(found.Projection), found.Yesterday, found.Week},
+	}
+	for i, d := range found.Days {
+		out.Items[i] = budgetDay{d.Date, d.Tokens, d.MicroUSD, d.Remaining}
+	}
+	return answered(out), nil
 }
 
 // usageItem sums up the model calls of one key.
 type usageItem struct {
-	Key              string `json:"key" doc:"The agent, skill, model, surface or task, or the day in UTC; empty for calls without a task. A call counts for each skill that its answer asks for, with an equal share of its tokens, and for (answer) where it asks for none"`
-	Calls            int64  `json:"calls"`
-	InputTokens      int64  `json:"inputTokens"`
-	OutputTokens     int64  `json:"outputTokens"`
-	CacheReadTokens  int64  `json:"cacheReadTokens"`
-	CacheWriteTokens int64  `json:"cacheWriteTokens"`
-	TotalTokens      int64  `json:"totalTokens"`
-	CostMicroUSD     int64  `json:"costMicroUsd" doc:"Of the calls whose cost is known"`
-	UnpricedCalls    int64  `json:"unpricedCalls" doc:"Those whose cost is not"`
+	Keys             []string `json:"keys" nullable:"false" doc:"In the order of by"`
+	Key              string   `json:"key" doc:"The first of the keys: the agent, skill, model, surface, operation or task, or the day in UTC; empty for calls without a task. A call counts for each skill that its answer asks for, with an equal share of its tokens, and for (answer) where it asks for none"`
+	Calls            int64    `json:"calls"`
+	InputTokens      int64    `json:"inputTokens"`
+	OutputTokens     int64    `json:"outputTokens"`
+	CacheReadTokens  int64    `json:"cacheReadTokens"`
+	CacheWriteTokens int64    `json:"cacheWriteTokens"`
+	TotalTokens      int64    `json:"totalTokens"`
+	CostMicroUSD     int64    `json:"costMicroUsd" doc:"Of the calls whose cost is known"`
+	UnpricedCalls    int64    `json:"unpricedCalls" doc:"Those whose cost is not"`
 }
 
 type usageInput struct {
-	By    budget.By `query:"by" enum:"skill,agent,model,surface,task,day" default:"day"`
-	Since time.Time `query:"since" doc:"Not before this time (RFC 3339)"`
-	Until time.Time `query:"until" doc:"Before this time (RFC 3339)"`
+	By    []budget.By `query:"by" enum:"skill,agent,model,surface,operation,task,day" minItems:"1" maxItems:"2" uniqueItems:"true" default:"day" doc:"One key or two, such as day,model"`
+	Since time.Time   `query:"since" doc:"Not before this time (RFC 3339)"`
+	Until time.Time   `query:"until" doc:"Before this time (RFC 3339)"`
 
 	Cursor string `query:"cursor" maxLength:"200"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
@@ -49,17 +96,19 @@ type usageInput struct {
 
 // listUsage sums up the use of model calls. It is called by the Engine Room and by scripts.
 func (s *server) listUsage(ctx context.Context, in *usageInput) (*answer[page[usageItem]], error) {
-	found, err := s.Budgets.Usage(ctx, workspace(ctx), in.By, in.Since, in.Until)
+	found, err := s.Budgets.Usage(ctx, workspace(ctx), in.Since, in.Until, in.By[0], in.By[1:]...)
 	if err != nil {
 		return nil, err
 	}
 	items := make([]usageItem, len(found))
 	for i, u := range found {
-		key := u.Key
-		if in.By == budget.BySurface {
-			key = surfaceName(surfaceOf(key))
+		keys := []string{u.Key, u.Other}[:len(in.By)]
+		for j, by := range in.By {
+			if by == budget.BySurface {
+				keys[j] = surfaceName(surfaceOf(keys[j]))
+			}
 		}
-		items[i] = usageItem{key, u.Calls, u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Total(), u.MicroUSD, u.Unpriced}
+		items[i] = usageItem{keys, keys[0], u.Calls, u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Total(), u.MicroUSD, u.Unpriced}
 	}
 	return part(items, in.Cursor, in.Limit)
 }

@@ -41,14 +41,7 @@ func (s *server) listWorkspaces(ctx context.Context, in *struct {
 		return nil, err
 	}
 	by, _ := auth.From(ctx)
-	roles := map[db.Workspace]auth.Role{by.Workspace: by.Role}
-	ids := []db.Workspace{by.Workspace}
-	for _, m := range by.Memberships {
-		if _, known := roles[m.Workspace]; !known {
-			ids = append(ids, m.Workspace)
-		}
-		roles[m.Workspace] = m.Role
-	}
+	ids, roles := workspacesOf(by)
 	found, err := s.Workspaces.List(ctx, ids)
 	if err != nil {
 		return nil, err
@@ -65,6 +58,19 @@ func (s *server) listWorkspaces(ctx context.Context, in *struct {
 		items = append(items, workspaceOf(w, roles[w.ID]))
 	}
 	return listing(items, next), nil
+}
+
+// workspacesOf returns the workspaces in which a principal may ask, with its roles there.
+func workspacesOf(by auth.Principal) ([]db.Workspace, map[db.Workspace]auth.Role) {
+	roles := map[db.Workspace]auth.Role{by.Workspace: by.Role}
+	ids := []db.Workspace{by.Workspace}
+	for _, m := range by.Memberships {
+		if _, known := roles[m.Workspace]; !known {
+			ids = append(ids, m.Workspace)
+		}
+		roles[m.Workspace] = m.Role
+	}
+	return ids, roles
 }
 
 // maxWorkspaces is how many workspaces one person may create. The number is limited because each

@@ -23,16 +23,44 @@ SELECT b.id
 SELECT lk_now() FROM workspaces WHERE id = $1 FOR NO KEY UPDATE;
 
 -- name: Usage
-SELECT k.key, count(*), CAST(sum(k.input_tokens) AS bigint), CAST(sum(k.output_tokens) AS bigint), CAST(sum(k.cache_read_tokens) AS bigint),
+-- By one key, or by two of them.
+SELECT k.key, k.other, count(*), CAST(sum(k.input_tokens) AS bigint), CAST(sum(k.output_tokens) AS bigint), CAST(sum(k.cache_read_tokens) AS bigint),
        CAST(sum(k.cache_write_tokens) AS bigint), CAST(coalesce(sum(k.cost_micro_usd), 0) AS bigint), count(*) - count(k.cost_micro_usd)
-  FROM (SELECT coalesce(CASE $2 WHEN 'agent' THEN l.agent WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface
+  FROM (SELECT coalesce(CASE $2 WHEN 'agent' THEN l.agent WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface WHEN 'operation' THEN l.operation
                                 WHEN 'task' THEN CAST(l.task_id AS text)
-                                WHEN 'day' THEN to_char(l.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') END, '') AS key, l.*
+                                WHEN 'day' THEN to_char(l.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') END, '') AS key,
+               coalesce(CASE $3 WHEN 'agent' THEN l.agent WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface WHEN 'operation' THEN l.operation
+                                WHEN 'task' THEN CAST(l.task_id AS text)
+                                WHEN 'day' THEN to_char(l.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') END, '') AS other, l.*
           FROM agent_usage_logs l
+         WHERE l.workspace_id = $1 AND l.created_at >= $4 AND l.created_at < $5) k
+ GROUP BY k.key, k.other
+ ORDER BY CASE WHEN $2 = 'day' THEN k.key WHEN $3 = 'day' THEN k.other END DESC, sum(k.total_tokens) DESC, k.key, k.other
+ LIMIT $6;
+
+-- name: UsageBySkill
+-- By skill, or by skill and another key.
+SELECT k.skill_name, k.other, count(*), CAST(sum(k.input_tokens) AS bigint), CAST(sum(k.output_tokens) AS bigint), CAST(sum(k.cache_read_tokens) AS bigint),
+       CAST(sum(k.cache_write_tokens) AS bigint), CAST(coalesce(sum(k.cost_micro_usd), 0) AS bigint), count(*) - count(k.cost_micro_usd)
+  FROM (SELECT coalesce(CASE $2 WHEN 'agent' THEN l.agent WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface WHEN 'operation' THEN l.operation
+                                WHEN 'task' THEN CAST(l.task_id AS text)
+                                WHEN 'day' THEN to_char(l.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') END, '') AS other, l.*
+          FROM agent_usage_by_skill l
          WHERE l.workspace_id = $1 AND l.created_at >= $3 AND l.created_at < $4) k
- GROUP BY k.key
- ORDER BY CASE WHEN $2 = 'day' THEN k.key END DESC, sum(k.total_tokens) DESC, k.key
+ GROUP BY k.skill_name, k.other
+ ORDER BY CASE WHEN $2 = 'day' THEN k.other END DESC, sum(k.input_tokens + k.output_tokens + k.cache_read_tokens + k.cache_write_tokens) DESC,
+       k.skill_name, k.other
  LIMIT $5;
+
+-- name: Series
+-- What the budget's scope used on each of the days since $3.
+SELECT to_char(l.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), CAST(sum(l.total_tokens) AS bigint), CAST(coalesce(sum(l.cost_micro_usd), 0) AS bigint)
+  FROM usage_budgets b
+  JOIN agent_usage_logs l ON l.workspace_id = b.workspace_id AND l.created_at >= $3
+ WHERE b.workspace_id = $1 AND b.id = $2
+   AND @InScope
+ GROUP BY 1
+ ORDER BY 1;
 
 -- name: LockCovers
 SELECT b.id

@@ -1,3 +1,13 @@
+-- part: InScope
+CASE b.scope
+           WHEN 'global' THEN ''
+           WHEN 'project' THEN CAST(l.project_id AS text)
+           WHEN 'milestone' THEN CAST(l.milestone_id AS text)
+           WHEN 'task' THEN CAST(l.task_id AS text)
+           WHEN 'agent' THEN CASE WHEN b.scope_id = l.agent || ':' || l.surface THEN b.scope_id ELSE l.agent END
+           WHEN 'skill' THEN l.skill
+           END = b.scope_id;
+
 -- name: Look
 -- For the agent, the agent on the surface, the skill and the workspace: the newest budget that has
 -- begun, even if its period is over.
@@ -112,23 +122,7 @@ SELECT CAST(coalesce(sum(l.total_tokens), 0) AS bigint), CAST(coalesce(sum(l.cos
   FROM usage_budgets b
   JOIN agent_usage_logs l ON l.workspace_id = b.workspace_id AND l.created_at > lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint))
  WHERE b.workspace_id = $1 AND b.id = $2
-   AND CASE b.scope
-       WHEN 'global' THEN ''
-       WHEN 'project' THEN CAST(l.project_id AS text)
-       WHEN 'milestone' THEN CAST(l.milestone_id AS text)
-       WHEN 'task' THEN CAST(l.task_id AS text)
-       WHEN 'agent' THEN CASE WHEN b.scope_id = l.agent || ':' || l.surface THEN b.scope_id ELSE l.agent END
-       WHEN 'skill' THEN l.skill
-       END = b.scope_id;
-
--- name: UsageBySkill
-SELECT skill_name, count(*), CAST(sum(input_tokens) AS bigint), CAST(sum(output_tokens) AS bigint), CAST(sum(cache_read_tokens) AS bigint),
-       CAST(sum(cache_write_tokens) AS bigint), CAST(coalesce(sum(cost_micro_usd), 0) AS bigint), count(*) - count(cost_micro_usd)
-  FROM agent_usage_by_skill
- WHERE workspace_id = $1 AND created_at >= $2 AND created_at < $3
- GROUP BY skill_name
- ORDER BY sum(input_tokens + output_tokens + cache_read_tokens + cache_write_tokens) DESC, skill_name
- LIMIT $4;
+   AND @InScope;
 
 -- name: Prices
 -- global: a model costs the same everywhere
@@ -179,6 +173,31 @@ SELECT b.allocated, b.consumed, b.allocated_micro_usd, b.consumed_micro_usd, b.p
  WHERE b.workspace_id = $1 AND (b.scope = 'global' OR b.scope = 'agent' AND b.scope_id IN ($2, $3)) AND b.created_by <> 'lanekeeper'
    AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
  GROUP BY b.workspace_id, b.id;
+
+-- name: Advice
+-- People's budgets whose period is now, except those of single tasks, with what their scope used in the last
+-- $2 milliseconds, the latest made first.
+WITH used AS (
+  SELECT l.agent, l.surface, l.project_id, l.milestone_id, l.skill, sum(l.total_tokens) AS tokens, sum(l.cost_micro_usd) AS micro_usd
+    FROM agent_usage_logs l
+   WHERE l.workspace_id = $1 AND l.created_at > lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+   GROUP BY l.agent, l.surface, l.project_id, l.milestone_id, l.skill)
+SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, b.allocated_micro_usd, b.consumed_micro_usd, b.period_start, b.period_end, (SELECT lk_now()),
+       CAST(coalesce(sum(u.tokens), 0) AS bigint), CAST(coalesce(sum(u.micro_usd), 0) AS bigint)
+  FROM usage_budgets b
+  LEFT JOIN used u
+         ON CASE b.scope
+            WHEN 'global' THEN ''
+            WHEN 'project' THEN CAST(u.project_id AS text)
+            WHEN 'milestone' THEN CAST(u.milestone_id AS text)
+            WHEN 'agent' THEN CASE WHEN b.scope_id = u.agent || ':' || u.surface THEN b.scope_id ELSE u.agent END
+            WHEN 'skill' THEN u.skill
+            END = b.scope_id
+ WHERE b.workspace_id = $1 AND b.scope <> 'task' AND b.created_by <> 'lanekeeper'
+   AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
+ GROUP BY b.workspace_id, b.id
+ ORDER BY b.id DESC
+ LIMIT $3;
 
 -- name: Tiers
 -- What the workspace chose for its tiers, and what is offered for them, the cheapest first.

@@ -17,16 +17,44 @@ SELECT $1 || $2;
 SELECT lk_now() FROM workspaces WHERE id = $1;
 
 -- name: Usage
-SELECT k.key, count(*), sum(k.input_tokens), sum(k.output_tokens), sum(k.cache_read_tokens),
-       sum(k.cache_write_tokens), coalesce(sum(k.cost_micro_usd), 0), count(*) - count(k.cost_micro_usd)
-  FROM (SELECT coalesce(CASE $2 WHEN 'agent' THEN l.agent WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface
+-- By one key, or by two of them.
+SELECT k.key, k.other, count(*), CAST(sum(k.input_tokens) AS bigint), CAST(sum(k.output_tokens) AS bigint), CAST(sum(k.cache_read_tokens) AS bigint),
+       CAST(sum(k.cache_write_tokens) AS bigint), CAST(coalesce(sum(k.cost_micro_usd), 0) AS bigint), count(*) - count(k.cost_micro_usd)
+  FROM (SELECT coalesce(CASE $2 WHEN 'agent' THEN l.agent WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface WHEN 'operation' THEN l.operation
                                 WHEN 'task' THEN l.task_id
-                                WHEN 'day' THEN strftime('%Y-%m-%d', l.created_at / 1000000, 'unixepoch') END, '') AS key, l.*
+                                WHEN 'day' THEN strftime('%Y-%m-%d', l.created_at / 1000000, 'unixepoch') END, '') AS key,
+               coalesce(CASE $3 WHEN 'agent' THEN l.agent WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface WHEN 'operation' THEN l.operation
+                                WHEN 'task' THEN l.task_id
+                                WHEN 'day' THEN strftime('%Y-%m-%d', l.created_at / 1000000, 'unixepoch') END, '') AS other, l.*
           FROM agent_usage_logs l
+         WHERE l.workspace_id = $1 AND l.created_at >= $4 AND l.created_at < $5) k
+ GROUP BY k.key, k.other
+ ORDER BY CASE WHEN $2 = 'day' THEN k.key WHEN $3 = 'day' THEN k.other END DESC, sum(k.total_tokens) DESC, k.key, k.other
+ LIMIT $6;
+
+-- name: UsageBySkill
+-- By skill, or by skill and another key.
+SELECT k.skill_name, k.other, count(*), CAST(sum(k.input_tokens) AS bigint), CAST(sum(k.output_tokens) AS bigint), CAST(sum(k.cache_read_tokens) AS bigint),
+       CAST(sum(k.cache_write_tokens) AS bigint), CAST(coalesce(sum(k.cost_micro_usd), 0) AS bigint), count(*) - count(k.cost_micro_usd)
+  FROM (SELECT coalesce(CASE $2 WHEN 'agent' THEN l.agent WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface WHEN 'operation' THEN l.operation
+                                WHEN 'task' THEN l.task_id
+                                WHEN 'day' THEN strftime('%Y-%m-%d', l.created_at / 1000000, 'unixepoch') END, '') AS other, l.*
+          FROM agent_usage_by_skill l
          WHERE l.workspace_id = $1 AND l.created_at >= $3 AND l.created_at < $4) k
- GROUP BY k.key
- ORDER BY CASE WHEN $2 = 'day' THEN k.key END DESC, sum(k.total_tokens) DESC, k.key
+ GROUP BY k.skill_name, k.other
+ ORDER BY CASE WHEN $2 = 'day' THEN k.other END DESC, sum(k.input_tokens + k.output_tokens + k.cache_read_tokens + k.cache_write_tokens) DESC,
+       k.skill_name, k.other
  LIMIT $5;
+
+-- name: Series
+-- What the budget's scope used on each of the days since $3.
+SELECT strftime('%Y-%m-%d', l.created_at / 1000000, 'unixepoch'), CAST(sum(l.total_tokens) AS bigint), CAST(coalesce(sum(l.cost_micro_usd), 0) AS bigint)
+  FROM usage_budgets b
+  JOIN agent_usage_logs l ON l.workspace_id = b.workspace_id AND l.created_at >= $3
+ WHERE b.workspace_id = $1 AND b.id = $2
+   AND @InScope
+ GROUP BY 1
+ ORDER BY 1;
 
 -- name: LockCovers
 SELECT b.id

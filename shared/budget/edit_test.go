@@ -35,7 +35,7 @@ func (w world) reallocate(t testing.TB, from, to string, amount int64) (source, 
 
 func (w world) usage(t testing.TB, by budget.By) []budget.Usage {
 	t.Helper()
-	got, err := w.s.Usage(t.Context(), w.Workspace, by, time.Time{}, time.Time{})
+	got, err := w.s.Usage(t.Context(), w.Workspace, time.Time{}, time.Time{}, by)
 	check(t, err)
 	return got
 }
@@ -190,11 +190,11 @@ func TestUsageIsAddedUp(t *testing.T) {
 				t.Errorf("by %s:\n%+v, want\n%+v", by, got, want)
 			}
 		}
-		got, err := w.s.Usage(t.Context(), w.Workspace, budget.ByDay, w.noon.Add(time.Hour), time.Time{})
+		got, err := w.s.Usage(t.Context(), w.Workspace, w.noon.Add(time.Hour), time.Time{}, budget.ByDay)
 		if err != nil || len(got) != 1 || got[0].Key != tomorrow || got[0].Total() != 500 {
 			t.Errorf("since: %+v, %v", got, err)
 		}
-		got, err = w.s.Usage(t.Context(), w.Workspace, budget.ByDay, time.Time{}, w.noon.Add(time.Hour))
+		got, err = w.s.Usage(t.Context(), w.Workspace, time.Time{}, w.noon.Add(time.Hour), budget.ByDay)
 		if err != nil || len(got) != 1 || got[0].Key != today || got[0].Total() != 27 {
 			t.Errorf("until: %+v, %v", got, err)
 		}

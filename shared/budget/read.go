@@ -59,17 +59,18 @@ type By string
 
 // The keys by which usage can be grouped.
 const (
-	ByAgent   By = "agent"
-	BySkill   By = "skill"
-	ByModel   By = "model"
-	BySurface By = "surface"
-	ByTask    By = "task"
-	ByDay     By = "day" // of UTC
+	ByAgent     By = "agent"
+	BySkill     By = "skill"
+	ByModel     By = "model"
+	BySurface   By = "surface"
+	ByTask      By = "task"
+	ByOperation By = "operation"
+	ByDay       By = "day" // of UTC
 )
 
 // Usage is the usage of all calls with one key.
 type Usage struct {
-	Key                                  string // empty for calls without a task
+	Key, Other                           string // empty for calls without a task, and Other without a second key
 	Calls                                int64
 	Input, Output, CacheRead, CacheWrite int64 // tokens
 	MicroUSD                             int64
@@ -84,27 +85,38 @@ const maxGroups = 400
 
 var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Usage adds up the calls from since until before until; a zero time is no bound. The key with the
-// most tokens comes first, or the last day. It returns at most 400 keys. By skill, a call counts
-// for each skill that its answer asks for, with an equal share of its usage, and for (answer) when
-// it asks for none.
-func (s *Store) Usage(ctx context.Context, ws db.Workspace, by By, since, until time.Time) (out []Usage, err error) {
+// Usage adds up the calls from since until before until; a zero time is no bound. It groups them by one
+// key, or by two different ones. The key with the most tokens comes first, or the last day. It returns
+// at most 400 groups. By skill, a call counts for each skill that its answer asks for, with an equal
+// share of its usage, and for (answer) when it asks for none.
+func (s *Store) Usage(ctx context.Context, ws db.Workspace, since, until time.Time, by By, other ...By) (out []Usage, err error) {
 	if until.IsZero() {
 		until = endOfTime
 	}
 	if since.IsZero() {
 		since = time.Unix(0, 0)
 	}
+	second := By("")
+	if len(other) > 0 {
+		second = other[0]
+	}
+	swapped := second == BySkill
+	if swapped {
+		by, second = second, by
+	}
 	add := func(scan db.Scan) error {
 		var u Usage
-		err := scan(&u.Key, &u.Calls, &u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.MicroUSD, &u.Unpriced)
+		err := scan(&u.Key, &u.Other, &u.Calls, &u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.MicroUSD, &u.Unpriced)
+		if swapped {
+			u.Key, u.Other = u.Other, u.Key
+		}
 		out = append(out, u)
 		return err
 	}
 	if by == BySkill {
-		err = s.db.Each(ctx, ws, add, s.q.UsageBySkill, since, until, maxGroups)
+		err = s.db.Each(ctx, ws, add, s.q.UsageBySkill, second, since, until, maxGroups)
 	} else {
-		err = s.db.Each(ctx, ws, add, s.q.Usage, by, since, until, maxGroups)
+		err = s.db.Each(ctx, ws, add, s.q.Usage, by, second, since, until, maxGroups)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("add up usage: %w", err)

@@ -35,7 +35,7 @@ func (w world) bySkill(t testing.TB) (rows []string) {
 // usageBySkill returns the result of Usage, as "skill tokens cost".
 func (w world) usageBySkill(t testing.TB) (rows []string) {
 	t.Helper()
-	used, err := w.s.Usage(t.Context(), w.Workspace, budget.BySkill, time.Time{}, time.Time{})
+	used, err := w.s.Usage(t.Context(), w.Workspace, time.Time{}, time.Time{}, budget.BySkill)
 	check(t, err)
 	for _, u := range used {
 		rows = append(rows, fmt.Sprintf("%s %d %d", u.Key, u.Total(), u.MicroUSD))
@@ -81,9 +81,9 @@ func TestSharesAddUp(t *testing.T) {
 				skills := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", `"c"`, "d'", "e"}), 0, 5, rapid.ID).Draw(rt, "skills")
 				w.calls(t, rapid.IntRange(0, 1000).Draw(rt, "prompt"), rapid.IntRange(1, 1000).Draw(rt, "completion"), skills...)
 			}
-			whole, err := w.s.Usage(t.Context(), w.Workspace, budget.ByAgent, time.Time{}, time.Time{})
+			whole, err := w.s.Usage(t.Context(), w.Workspace, time.Time{}, time.Time{}, budget.ByAgent)
 			check(t, err)
-			shares, err := w.s.Usage(t.Context(), w.Workspace, budget.BySkill, time.Time{}, time.Time{})
+			shares, err := w.s.Usage(t.Context(), w.Workspace, time.Time{}, time.Time{}, budget.BySkill)
 			check(t, err)
 			var sum, total budget.Usage
 			for into, each := range map[*budget.Usage][]budget.Usage{&sum: shares, &total: whole} {

@@ -105,7 +105,7 @@ type queries struct {
 	SealedInput                 db.Query
 	SealedInputs, ResealInput   db.Query
 	End, Standing, SeizeParent  db.Query
-	Rejoin, Park                db.Query
+	Rejoin, Park, History       db.Query
 }
 
 // Store is the executions of all workspaces.

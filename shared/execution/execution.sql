@@ -204,3 +204,24 @@ UPDATE outbox SET due_at = CASE WHEN status = 'ready' AND due_at > lk_now() THEN
                               WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now())))
       ORDER BY e.created_at, e.id
       LIMIT 1);
+
+-- name: History
+-- What was worked on under a lane, the latest first. The lane of a turn is the one that its input names.
+SELECT h.id, h.agent, h.surface, h.trace_id, h.lane, h.status, h.input, h.outcome, h.created_at,
+       coalesce(h.ended_at, CASE WHEN h.status = 'running' AND NOT h.live OR h.status IN ('waiting', 'parked') THEN h.updated_at END), h.live,
+       EXISTS (SELECT 1 FROM agent_activity f
+                WHERE f.workspace_id = $1 AND f.skill_name = 'lane.force_release' AND f.status = 'success' AND f.created_at >= h.created_at
+                  AND f.output ->> 'execution_id' = CAST(h.id AS text))
+  FROM (SELECT e.id, e.agent, e.surface, e.trace_id, e.status, e.input, e.result ->> 'outcome' AS outcome, e.created_at, e.updated_at, e.ended_at,
+               CASE WHEN e.input ->> 'task' = 'turn' THEN coalesce(e.input ->> 'lane', 'operate') ELSE e.subject END AS lane,
+               EXISTS (SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.token IS NOT NULL
+                          AND l.expires_at > (SELECT lk_now())) AS live
+          FROM executions e
+         WHERE e.workspace_id = $1 AND e.subject IS NOT NULL
+           AND (CAST($2 AS text) IS NULL OR e.subject = $2
+             OR e.input ->> 'task' = 'turn' AND coalesce(e.input ->> 'lane', 'operate') = $2)
+           AND e.created_at >= $3 AND e.created_at < $4
+           AND (e.created_at, e.id) < ($5, $6)
+         ORDER BY e.created_at DESC, e.id DESC
+         LIMIT $7) AS h
+ ORDER BY h.created_at DESC, h.id DESC;

@@ -109,6 +109,7 @@ type Change struct {
 
 type queries struct {
 	Diagnose, Used, Cool, Get, List, Insert, Supersede db.Query
+	Open                                               db.Query
 	Relapse, Change, LockOpen                          db.Query
 	Orphans, Lock, Close, Silent, SilentNow            db.Query
 }
@@ -463,6 +464,15 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Heal, er
 	var found []Heal
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.List, db.Null(f.Status), db.Null(f.Skill), at, id, f.Limit); err != nil {
 		return nil, fmt.Errorf("list heals: %w", err)
+	}
+	return found, nil
+}
+
+// Open lists the entries that are active or probing: at most one of each skill.
+func (s *Store) Open(ctx context.Context, ws db.Workspace) ([]Heal, error) {
+	var found []Heal
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.Open); err != nil {
+		return nil, fmt.Errorf("list open heals: %w", err)
 	}
 	return found, nil
 }

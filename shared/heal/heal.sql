@@ -73,6 +73,12 @@ SELECT id, skill, code, failures, automations, status, probes, probe_at, trace_i
   FROM heals
  WHERE workspace_id = $1 AND id = $2;
 
+-- name: Open
+SELECT id, skill, code, failures, automations, status, probes, probe_at, trace_id, ended_by, created_at, updated_at
+  FROM heals
+ WHERE workspace_id = $1 AND status IN ('active', 'probing')
+ ORDER BY skill;
+
 -- name: List
 SELECT id, skill, code, failures, automations, status, probes, probe_at, trace_id, ended_by, created_at, updated_at
   FROM heals

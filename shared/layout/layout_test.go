@@ -35,7 +35,7 @@ var tiers = [][]string{
 	{"thread", "channel", "inbox", "endpoint"},
 	{"auth"},
 	{"event", "ratelimit", "live"},
-	{"observe"},
+	{"observe", "overview"},
 	{"parts"},
 	{"turn"},
 	{"surface"},

@@ -63,7 +63,7 @@ type queries struct {
 	ByID, ByName, Usable, Overrides, Registered db.Query
 	LockHead, Count, Alike                      db.Query
 	Insert, Update, Delete                      db.Query
-	Health                                      db.Query
+	Health, HealthOfAll, CallsOfAll             db.Query
 }
 
 // Registry stores the skills of all workspaces. Built-in skills exist without a row. Methods that
@@ -198,6 +198,16 @@ func (r *Registry) List(ctx context.Context, ws db.Workspace, f Filter) (Page, e
 		f.Limit = defaultLimit
 	}
 	f.Limit = min(f.Limit, maxLimit)
+	return r.list(ctx, ws, f)
+}
+
+// All lists all skills of a workspace by name.
+func (r *Registry) All(ctx context.Context, ws db.Workspace) ([]Definition, error) {
+	all, err := r.list(ctx, ws, Filter{Limit: MaxSkills + len(r.builtins.Names())})
+	return all.Items, err
+}
+
+func (r *Registry) list(ctx context.Context, ws db.Workspace, f Filter) (Page, error) {
 	var b db.Batch
 	var rows, overrides []Definition
 	b.Each(collect(&rows), r.q.Registered, f.After, db.Null(f.Kind), db.Null(f.Scope), f.Enabled, f.Limit+1)

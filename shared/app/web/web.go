@@ -89,6 +89,7 @@ func NewAPI(s *wire.Surfaces, in *door.Door, p Process) (http.Handler, error) {
 			p.Background(func(ctx context.Context) { s.Tender.Send(ctx, ws); p.Kick(ctx, ws) })
 		},
 		Beat:       p.Beat,
+		BeatEvery:  s.Core.Config.HeartbeatEvery,
 		Background: p.Background,
 		Valkey:     p.Valkey,
 		Version:    p.Version,

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// meItem is the principal of a request.
+type meItem struct {
+	Kind        auth.Kind    `json:"kind"`
+	ID          string       `json:"id"`
+	Name        string       `json:"name,omitempty"`
+	Email       string       `json:"email,omitempty"`
+	Role        auth.Role    `json:"role,omitempty"`
+	WorkspaceID db.Workspace `json:"workspaceId"`
+	Scopes      []auth.Scope `json:"scopes,omitempty"`
+	// Memberships lists a person's workspaces; nil for other principals.
+	Memberships []membershipItem `json:"memberships,omitempty" doc:"Of a person: where they belong, the oldest first, which is where a request goes that names no workspace"`
+	Workspaces  []myWorkspace    `json:"workspaces" nullable:"false" doc:"Those in which the caller may ask, by slug"`
+	Permissions []string         `json:"permissions" nullable:"false" doc:"The ids of the operations that the caller may use in this workspace"`
+}
+
+// membershipItem is one workspace that a person may choose.
+type membershipItem struct {
+	WorkspaceID db.Workspace `json:"workspaceId"`
+	Role        auth.Role    `json:"role" enum:"OWNER,ADMIN,MEMBER"`
+}
+
+// myWorkspace is a workspace in which the caller may ask.
+type myWorkspace struct {
+	ID   db.Workspace `json:"id"`
+	Name string       `json:"name"`
+	Slug string       `json:"slug"`
+	Role auth.Role    `json:"role,omitempty"`
+}
+
+// meOf tells what a principal says of itself.
+func (s *server) meOf(p auth.Principal) meItem {
+	item := meItem{
+		Kind: p.Kind, ID: p.ID, Email: p.Email, Role: p.Role, WorkspaceID: p.Workspace, Scopes: p.Scopes, Workspaces: []myWorkspace{}, Permissions: []string{},
+	}
+	for _, m := range p.Memberships {
+		item.Memberships = append(item.Memberships, membershipItem{m.Workspace, m.Role})
+	}
+	for _, rt := range s.table {
+		if rt.least == public || p.Allows(rt.access()) || rt.front && p.Role.AtLeast(rt.least) {
+			item.Permissions = append(item.Permissions, rt.id)
+		}
+	}
+	return item
+}
+
+// describe is meOf with what the database knows.
+func (s *server) describe(ctx context.Context, p auth.Principal) (meItem, error) {
+	item := s.meOf(p)
+	ids, roles := workspacesOf(p)
+	found, err := s.Workspaces.List(ctx, ids)
+	if err != nil {
+		return item, err
+	}
+	for _, w := range found {
+		item.Workspaces = append(item.Workspaces, myWorkspace{w.ID, w.Name, w.Slug, roles[w.ID]})
+	}
+	if p.Kind != auth.User {
+		return item, nil
+	}
+	person, err := s.People.Member(ctx, p.Workspace, p.ID)
+	if errors.Is(err, auth.ErrNotFound) {
+		return item, nil
+	}
+	item.Name = person.Name
+	return item, err
+}
+
+// me returns the caller's principal. It is called by GET /api/v1/me.
+func (s *server) me(ctx context.Context, _ *struct{}) (*answer[meItem], error) {
+	p, _ := auth.From(ctx)
+	item, err := s.describe(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return answered(item), nil
+}

@@ -1,0 +1,324 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/overview"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// overviewAnswer says what the agent does now, whether it works, and what needs a person.
+type overviewAnswer struct {
+	State     overview.State    `json:"state" enum:"working,idle,stopped,not_working"`
+	Sentence  string            `json:"sentence" doc:"What it does now, for people"`
+	Object    *objectItem       `json:"object,omitempty" doc:"What the sentence is about; left out: nothing is worked on"`
+	Verdict   verdictItem       `json:"verdict"`
+	Stop      *stopItem         `json:"stop,omitempty" doc:"The kill switch that stops the workspace; left out: none does"`
+	Beat      beatItem          `json:"beat"`
+	Today     todayItem         `json:"today"`
+	Failures  failuresItem      `json:"failures"`
+	Approvals openApprovals     `json:"approvals"`
+	Needs     []needItem        `json:"needs" nullable:"false" maxItems:"10" doc:"What a person should look at, the most urgent first"`
+	Running   []runningItem     `json:"running" nullable:"false" maxItems:"20" doc:"The newest first"`
+	Lanes     []overviewLane    `json:"lanes" nullable:"false" maxItems:"20" doc:"The longest held first"`
+	Tasks     overviewTasksItem `json:"tasks"`
+	At        time.Time         `json:"at" doc:"The time of the database"`
+}
+
+// objectItem is what the agent works on.
+type objectItem struct {
+	Kind  string `json:"kind" enum:"objective,automation,task,execution"`
+	ID    string `json:"id"`
+	Title string `json:"title"`
+}
+
+// verdictItem says whether the agent works, by stated rules.
+type verdictItem struct {
+	Tone  overview.Tone `json:"tone" enum:"done,warn,failed"`
+	Text  string        `json:"text"`
+	Lines []verdictLine `json:"lines" nullable:"false" minItems:"6" maxItems:"6" doc:"Always the same six, in the same order"`
+}
+
+type verdictLine struct {
+	Key    string        `json:"key" enum:"calls,beats,lanes,skills,budgets,coordinator"`
+	Tone   overview.Tone `json:"tone" enum:"done,warn,failed"`
+	Text   string        `json:"text"`
+	Detail string        `json:"detail"`
+	Link   *string       `json:"link" doc:"Where more is told, as a resource with its filters; null: nowhere"`
+}
+
+// stopItem is a kill switch that is on.
+type stopItem struct {
+	ID     string    `json:"id" format:"uuid"`
+	Scope  string    `json:"scope" enum:"workspace,agent,skill,model"`
+	Target string    `json:"target"`
+	Reason string    `json:"reason"`
+	By     string    `json:"by"`
+	Since  time.Time `json:"since"`
+}
+
+// beatItem is the heartbeat: what it is at, what it has done, and when the next one is due.
+type beatItem struct {
+	Running         bool            `json:"running"`
+	Phase           *string         `json:"phase,omitempty" enum:"heal,plan,automate,advance,reflect,remember" doc:"Of the beat that runs; left out: none runs"`
+	Done            []beatPhaseItem `json:"done" nullable:"false" doc:"The phases that have ended, of the beat that runs or ran last"`
+	NextAt          *time.Time      `json:"nextAt" doc:"When the next beat is due; null: its schedule is not known here"`
+	LastAt          *time.Time      `json:"lastAt" doc:"When a beat ended last; null: none has"`
+	IntervalSeconds int64           `json:"intervalSeconds" doc:"0: it is not known"`
+	TraceID         *trace.ID       `json:"traceId" doc:"Of the beat that runs or ran last"`
+}
+
+type beatPhaseItem struct {
+	Phase      string `json:"phase" enum:"heal,plan,automate,advance,reflect,remember"`
+	DurationMS int64  `json:"durationMs"`
+	Text       string `json:"text"`
+}
+
+// todayItem is what model calls have used since the beginning of the day (UTC).
+type todayItem struct {
+	MicroUSD    int64  `json:"microUsd" doc:"Of the calls whose cost is known"`
+	Tokens      int64  `json:"tokens"`
+	Calls       int64  `json:"calls"`
+	CapTokens   *int64 `json:"capTokens" doc:"Of the global budget of this day, or else what all beats of a day may use; null: no bound"`
+	CapMicroUSD *int64 `json:"capMicroUsd" doc:"The same in money; null: no bound"`
+}
+
+type failuresItem struct {
+	Count int           `json:"count"`
+	Items []failureItem `json:"items" nullable:"false" maxItems:"10" doc:"The latest first"`
+}
+
+// failureItem is something that failed and that nobody has put right or dismissed.
+type failureItem struct {
+	Kind  string    `json:"kind" enum:"task,execution,message,delivery"`
+	ID    string    `json:"id" format:"uuid"`
+	Title string    `json:"title"`
+	Why   string    `json:"why"`
+	At    time.Time `json:"at"`
+}
+
+type openApprovals struct {
+	Count int                `json:"count"`
+	Items []openApprovalItem `json:"items" nullable:"false" maxItems:"5" doc:"Those that expire first"`
+}
+
+type openApprovalItem struct {
+	ID        string    `json:"id" format:"uuid"`
+	Title     string    `json:"title"`
+	Skill     string    `json:"skill"`
+	Agent     string    `json:"agent"`
+	CreatedAt time.Time `json:"createdAt"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// needItem is one thing that a person should look at.
+type needItem struct {
+	Kind  string    `json:"kind" enum:"approval,failure,heal,budget,lane,agent,stop"`
+	ID    string    `json:"id" doc:"Of the approval, the failure, the heal, the budget, the agent or the switch; the name of the lane"`
+	Title string    `json:"title"`
+	Why   string    `json:"why"`
+	At    time.Time `json:"at"`
+	Tone  string    `json:"tone" enum:"person,warn,failed"`
+}
+
+// runningItem is an execution that is being worked on.
+type runningItem struct {
+	ExecutionID string    `json:"executionId" format:"uuid"`
+	TraceID     trace.ID  `json:"traceId"`
+	Surface     string    `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker"`
+	Agent       string    `json:"agent"`
+	Title       string    `json:"title"`
+	Lane        *string   `json:"lane" doc:"That protects it; null: none does"`
+	StartedAt   time.Time `json:"startedAt"`
+	Step        *int      `json:"step" doc:"Counts the model's answers; null: there is none yet"`
+	Doing       *string   `json:"doing" doc:"What it is at; null: it is not known"`
+}
+
+// overviewLane is a lane that is held now.
+type overviewLane struct {
+	Lane       lane.Name   `json:"lane"`
+	Label      string      `json:"label" doc:"What it protects, for people"`
+	Holder     lane.Holder `json:"holder"`
+	Doing      *string     `json:"doing" doc:"What the holder is at; null: it is not known"`
+	Surface    *string     `json:"surface" doc:"Of the execution that holds it; null: none does"`
+	AcquiredAt time.Time   `json:"acquiredAt"`
+	ExpiresAt  time.Time   `json:"expiresAt"`
+	WantedAt   *time.Time  `json:"wantedAt" doc:"Since when somebody waits for it; null: nobody does"`
+	Waiting    int         `json:"waiting" doc:"1 if somebody waits: only the first is known"`
+	Fence      int64       `json:"fence"`
+	TraceID    *trace.ID   `json:"traceId"`
+}
+
+type overviewTasksItem struct {
+	Waiting  int           `json:"waiting"`
+	Working  int           `json:"working"`
+	Failed   int           `json:"failed"`
+	ByReason []reasonCount `json:"byReason" nullable:"false" doc:"Why those wait that wait, the most frequent first"`
+}
+
+type reasonCount struct {
+	Code  string `json:"code"`
+	Count int    `json:"count"`
+}
+
+// getOverview is called by the Engine Room, lanekeeper overview and scripts.
+func (s *server) getOverview(ctx context.Context, _ *struct{}) (*answer[overviewAnswer], error) {
+	f, err := s.overviews.Read(ctx, workspace(ctx), s.Clock())
+	if err != nil {
+		return nil, err
+	}
+	v := f.Verdict()
+	out := overviewAnswer{
+		State: f.State(), Sentence: f.Sentence(), Beat: beatOf(&f), Today: todayOf(&f), Needs: needsOf(&f), Tasks: tasksOf(&f), At: f.Now.UTC(),
+		Verdict:   verdictItem{Tone: v.Tone, Text: v.Text, Lines: make([]verdictLine, len(v.Lines))},
+		Failures:  failuresItem{Count: f.FailureCount, Items: []failureItem{}},
+		Approvals: openApprovals{Count: f.ApprovalCount, Items: []openApprovalItem{}},
+		Running:   []runningItem{}, Lanes: []overviewLane{},
+	}
+	for i, l := range v.Lines {
+		out.Verdict.Lines[i] = verdictLine{Key: l.Key, Tone: l.Tone, Text: l.Text, Detail: l.Detail, Link: text(l.Link)}
+	}
+	if o := f.Object(); o != nil {
+		out.Object = &objectItem{Kind: o.Kind, ID: o.ID, Title: o.Title}
+	}
+	if k := f.Stop(); k != nil {
+		out.Stop = &stopItem{ID: k.ID, Scope: string(k.Scope), Target: k.Target, Reason: k.Reason, By: k.SetBy, Since: k.SetAt.UTC()}
+	}
+	for _, x := range f.Failures {
+		out.Failures.Items = append(out.Failures.Items, failureItem{x.Kind, x.ID, titleOfFailure(x), x.Why, x.At.UTC()})
+	}
+	for _, x := range f.Approvals {
+		out.Approvals.Items = append(out.Approvals.Items, openApprovalItem{x.ID, x.Skill, x.Skill, x.Agent, x.Asked.UTC(), x.Expires.UTC()})
+	}
+	for _, x := range f.Running {
+		item := runningItem{
+			ExecutionID: x.ID, TraceID: x.Trace, Surface: surfaceName(x.Surface), Agent: x.Agent, Lane: text(string(x.Subject)),
+			Title: cmp.Or(overview.Title(x.Input), overview.LabelOf(x.Subject), x.Agent), StartedAt: x.Began.UTC(), Step: x.At.Step, Doing: text(x.At.Doing()),
+		}
+		out.Running = append(out.Running, item)
+	}
+	for _, x := range f.Held {
+		out.Lanes = append(out.Lanes, overviewLaneOf(x))
+	}
+	return answered(out), nil
+}
+
+func overviewLaneOf(x overview.Hold) overviewLane {
+	item := overviewLane{
+		Lane: x.Lane, Label: x.Label(), Holder: x.Holder, Doing: text(x.At.Doing()), AcquiredAt: x.Acquired.UTC(), ExpiresAt: x.Expires.UTC(),
+		WantedAt: utc(x.WantedAt), Fence: x.Fence,
+	}
+	if x.WantedAt != nil {
+		item.Waiting = 1
+	}
+	if x.Surface != "" {
+		item.Surface = new(surfaceName(x.Surface))
+	}
+	if x.Trace != "" {
+		item.TraceID = &x.Trace
+	}
+	return item
+}
+
+// text returns a pointer to a text, or nil if it is empty.
+func text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func titleOfFailure(x overview.Failure) string {
+	return cmp.Or(overview.Title(x.Input), x.Title, x.Kind)
+}
+
+func beatOf(f *overview.Facts) beatItem {
+	b := beatItem{
+		Phase: text(f.Phase()), Done: []beatPhaseItem{}, NextAt: f.NextBeat(), LastAt: utc(f.LastEnded()), IntervalSeconds: int64(f.Every / time.Second),
+	}
+	b.Running = b.Phase != nil
+	for _, p := range f.Phases {
+		b.Done = append(b.Done, beatPhaseItem{p.Name, p.Took.Milliseconds(), p.Text()})
+	}
+	if len(f.Beats) > 0 {
+		b.TraceID = &f.Beats[0].Trace
+	}
+	return b
+}
+
+func todayOf(f *overview.Facts) todayItem {
+	t := todayItem{MicroUSD: f.Today.MicroUSD, Tokens: f.Today.Tokens, Calls: f.Today.Calls}
+	for _, a := range f.Budgets {
+		if a.Scope == budget.Global && a.End.Sub(a.Start) <= 24*time.Hour {
+			t.CapTokens = new(a.Tokens.Allocated)
+			if a.Capped {
+				t.CapMicroUSD = new(a.MicroUSD.Allocated)
+			}
+			return t
+		}
+	}
+	t.CapTokens = new(f.Settings.DayTokens)
+	if f.Settings.DayMicroUSD > 0 {
+		t.CapMicroUSD = new(f.Settings.DayMicroUSD)
+	}
+	return t
+}
+
+func tasksOf(f *overview.Facts) overviewTasksItem {
+	t := overviewTasksItem{ByReason: []reasonCount{}}
+	for _, c := range f.Tasks {
+		switch c.Code {
+		case "running":
+			t.Working = c.N
+		case "failed":
+			t.Failed = c.N
+		default:
+			t.Waiting += c.N
+			t.ByReason = append(t.ByReason, reasonCount{c.Code, c.N})
+		}
+	}
+	return t
+}
+
+// maxNeeds is the most things that a person is asked to look at.
+const maxNeeds = 10
+
+// needsOf lists what a person should look at, the most urgent first.
+func needsOf(f *overview.Facts) []needItem {
+	out := []needItem{}
+	add := func(n needItem) {
+		if len(out) < maxNeeds {
+			n.At = n.At.UTC()
+			out = append(out, n)
+		}
+	}
+	if k := f.Stop(); k != nil {
+		add(needItem{"stop", k.ID, "The workspace is stopped", cmp.Or(k.Reason, "by "+k.SetBy), k.SetAt, "failed"})
+	}
+	for _, x := range f.Approvals {
+		add(needItem{"approval", x.ID, x.Skill, x.Agent + " asks to call it", x.Asked, "person"})
+	}
+	for _, x := range f.Failures {
+		add(needItem{"failure", x.ID, titleOfFailure(x), x.Why, x.At, "failed"})
+	}
+	for _, x := range f.Heals {
+		add(needItem{"heal", x.ID, x.Skill + " is disabled", fmt.Sprintf("self-healing disabled it after %d failures (%s)", x.Failures, cmp.Or(x.Code, "no class")), x.At, "warn"})
+	}
+	for _, x := range f.Budgets {
+		if x.Recommendation != budget.Continue {
+			add(needItem{"budget", x.ID, "Budget " + string(x.Scope) + " ends early", "it advises " + string(x.Recommendation), f.Now, "warn"})
+		}
+	}
+	if f.LanesWanted > 0 && f.WantedSince != nil {
+		add(needItem{"lane", string(f.WantedLane), "Lane " + string(f.WantedLane) + " is wanted", "somebody waits for it", *f.WantedSince, "warn"})
+	}
+	for _, x := range f.Unwell {
+		add(needItem{"agent", x.ID, x.Name, "it is " + x.Status, x.At, "warn"})
+	}
+	return out
+}

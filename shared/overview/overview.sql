@@ -1,0 +1,157 @@
+-- name: Clock
+SELECT lk_now(), created_at FROM workspaces WHERE id = $1;
+
+-- name: Beats
+-- The newest beats. held says whether somebody holds their lane now.
+SELECT e.id, e.trace_id, e.status, e.slot, e.created_at, e.updated_at,
+       EXISTS (SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.lane = 'heartbeat' AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now()))
+  FROM executions e
+ WHERE e.workspace_id = $1 AND e.subject = 'heartbeat'
+ ORDER BY e.created_at DESC, e.id DESC
+ LIMIT $2;
+
+-- name: PutOff
+-- When a beat that was put off is due.
+SELECT due_at FROM outbox
+ WHERE workspace_id = $1 AND supersede_key = $2 AND status IN ('queued', 'ready')
+ ORDER BY due_at
+ LIMIT 1;
+
+-- name: Phases
+-- The phases of the newest beat that have ended, in order.
+SELECT skill_name, duration_ms, output
+  FROM agent_activity
+ WHERE workspace_id = $1 AND skill_name LIKE 'heartbeat.%' AND status = 'success'
+   AND trace_id = (SELECT e.trace_id FROM executions e WHERE e.workspace_id = $1 AND e.subject = 'heartbeat'
+                    ORDER BY e.created_at DESC, e.id DESC LIMIT 1)
+ ORDER BY created_at, id
+ LIMIT $2;
+
+-- name: Running
+-- What is being worked on now, the newest first: under a lane that is held, or without a lane and heard
+-- of within its time. The last columns are of the latest entry of its journal.
+SELECT e.id, e.trace_id, e.surface, e.agent, e.subject, e.input, e.created_at, s.step, s.kind,
+       CASE s.kind WHEN 'call' THEN s.body ->> 'skill' WHEN 'model' THEN s.body -> 'message' -> 'calls' -> 0 ->> 'name' END
+  FROM executions e
+  LEFT JOIN agent_locks l ON l.workspace_id = e.workspace_id AND l.lane = e.subject AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now())
+  LEFT JOIN execution_steps s ON s.workspace_id = e.workspace_id AND s.execution_id = e.id
+   AND s.seq = (SELECT max(m.seq) FROM execution_steps m WHERE m.workspace_id = e.workspace_id AND m.execution_id = e.id)
+ WHERE e.workspace_id = $1 AND e.status = 'running'
+   AND (l.lane IS NOT NULL
+     OR e.subject IS NULL AND e.updated_at > lk_plus((SELECT lk_now()), -1000 * coalesce(CAST(e.timeout_seconds AS bigint), 604800)))
+ ORDER BY e.created_at DESC, e.id DESC
+ LIMIT $2;
+
+-- name: Held
+-- The lanes that are held now, the longest held first, with what their holders work on.
+SELECT l.lane, l.locked_by, l.fence, l.locked_at, l.expires_at, l.wanted_at, l.wanted_by, l.execution_id, l.trace_id,
+       e.agent, e.surface, e.input, s.step, s.kind,
+       CASE s.kind WHEN 'call' THEN s.body ->> 'skill' WHEN 'model' THEN s.body -> 'message' -> 'calls' -> 0 ->> 'name' END
+  FROM agent_locks l
+  LEFT JOIN executions e ON e.workspace_id = l.workspace_id AND e.id = l.execution_id
+  LEFT JOIN execution_steps s ON s.workspace_id = e.workspace_id AND s.execution_id = e.id
+   AND s.seq = (SELECT max(m.seq) FROM execution_steps m WHERE m.workspace_id = e.workspace_id AND m.execution_id = e.id)
+ WHERE l.workspace_id = $1 AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now())
+ ORDER BY l.locked_at, l.lane
+ LIMIT $2;
+
+-- name: Lanes
+-- How many lanes are held, how many of them have been wanted for over $2 milliseconds, and the one that
+-- has been wanted for longest.
+SELECT count(*), count(CASE WHEN l.wanted_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint)) THEN 1 END), min(l.wanted_at),
+       (SELECT w.lane FROM agent_locks w
+         WHERE w.workspace_id = $1 AND w.token IS NOT NULL AND w.expires_at > (SELECT lk_now()) AND w.wanted_at IS NOT NULL
+         ORDER BY w.wanted_at, w.lane LIMIT 1)
+  FROM agent_locks l
+ WHERE l.workspace_id = $1 AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now());
+
+-- name: Calls
+-- The newest $3 calls of skills and models within $2 milliseconds: how many, and how many succeeded.
+SELECT count(*), count(CASE WHEN status = 'success' THEN 1 END)
+  FROM (SELECT a.status FROM agent_activity a
+         WHERE a.workspace_id = $1 AND a.created_at > lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+           AND a.skill_name <> '(unknown)' AND a.skill_name NOT LIKE '%.%' AND a.skill_name <> 'heartbeat'
+           AND (a.status = 'success' OR a.status = 'error' AND a.output ->> 'refused' IS NULL)
+         ORDER BY a.created_at DESC
+         LIMIT $3) AS calls;
+
+-- name: Models
+-- How many circuits of models there are, and how many of them are open.
+SELECT count(*), count(CASE WHEN state IN ('open', 'paused') THEN 1 END) FROM provider_circuits WHERE workspace_id = $1;
+
+-- name: Heals
+SELECT id, skill, code, failures, created_at, count(*) OVER ()
+  FROM heals
+ WHERE workspace_id = $1 AND status = 'active'
+ ORDER BY created_at DESC, id DESC
+ LIMIT $2;
+
+-- name: Agents
+-- How many agents there are, and those that are not well.
+SELECT a.id, a.name, a.status, a.last_seen_at, a.updated_at, c.agents, count(*) OVER ()
+  FROM (SELECT count(*) AS agents FROM agents t WHERE t.workspace_id = $1 AND t.terminated_at IS NULL) AS c
+  LEFT JOIN agents a ON a.workspace_id = $1 AND a.terminated_at IS NULL AND a.status IN ('DEGRADED', 'ERROR')
+ ORDER BY a.id
+ LIMIT $2;
+
+-- name: Cycle
+SELECT last_cycle_at, took_ms FROM coordinator_cycles WHERE workspace_id = $1;
+
+-- name: Tasks
+-- How many tasks work and have failed, and why the others wait. Of those that are PENDING the newest $2
+-- are counted.
+SELECT t.code, count(*)
+  FROM (SELECT CASE
+                 WHEN EXISTS (SELECT 1 FROM agent_task_dependencies d JOIN agent_tasks o ON o.workspace_id = d.workspace_id AND o.id = d.depends_on
+                               WHERE d.workspace_id = $1 AND d.task_id = p.id AND o.completed_at IS NULL
+                                 AND (o.status IN ('FAILED', 'ARCHIVED') OR o.cancelled)) THEN 'dependency_failed'
+                 WHEN EXISTS (SELECT 1 FROM agent_task_dependencies d JOIN agent_tasks o ON o.workspace_id = d.workspace_id AND o.id = d.depends_on
+                               WHERE d.workspace_id = $1 AND d.task_id = p.id AND o.completed_at IS NULL) THEN 'dependency'
+                 WHEN EXISTS (SELECT 1 FROM agent_tasks o WHERE o.workspace_id = $1 AND o.thread_id = p.thread_id
+                                 AND o.status IN ('ASSIGNED', 'RUNNING')) THEN 'thread'
+                 ELSE 'no_agent' END AS code
+          FROM (SELECT id, thread_id FROM agent_tasks
+                 WHERE workspace_id = $1 AND status = 'PENDING'
+                 ORDER BY created_at DESC, id DESC LIMIT $2) AS p
+         UNION ALL
+        SELECT CASE status WHEN 'PAUSED' THEN 'paused' WHEN 'FAILED' THEN 'failed' WHEN 'ABORTED' THEN 'backoff' ELSE 'running' END
+          FROM agent_tasks
+         WHERE workspace_id = $1 AND (status IN ('ASSIGNED', 'RUNNING', 'PAUSED', 'FAILED') OR status = 'ABORTED' AND NOT cancelled)) AS t
+ GROUP BY t.code
+ ORDER BY 2 DESC, 1;
+
+-- name: Working
+-- The task that was begun last, of those that agents work on.
+SELECT id, title, current_step FROM agent_tasks
+ WHERE workspace_id = $1 AND status = 'RUNNING'
+ ORDER BY created_at DESC, id DESC
+ LIMIT 1;
+
+-- name: Failures
+-- Tasks that failed, and executions that failed and whose subject has not succeeded since.
+SELECT f.kind, f.id, f.title, f.input, f.why, f.at, count(*) OVER ()
+  FROM (SELECT 'task' AS kind, t.id, t.title, NULL AS input, t.last_error AS why, t.failed_at AS at
+          FROM agent_tasks t
+         WHERE t.workspace_id = $1 AND t.status = 'FAILED'
+         UNION ALL
+        SELECT 'execution', e.id, e.subject, e.input, e.error, e.ended_at
+          FROM executions e
+         WHERE e.workspace_id = $1 AND e.status = 'failed' AND e.created_at > lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+           AND NOT EXISTS (SELECT 1 FROM executions n
+                            WHERE n.workspace_id = $1 AND n.subject = e.subject AND n.created_at > e.created_at
+                              AND n.status IN ('running', 'completed'))) AS f
+ ORDER BY f.at DESC, f.id
+ LIMIT $3;
+
+-- name: Approvals
+SELECT id, skill, agent, requested_at, expires_at, count(*) OVER (), min(requested_at) OVER ()
+  FROM approvals
+ WHERE workspace_id = $1 AND status = 'pending'
+ ORDER BY expires_at, id
+ LIMIT $2;
+
+-- name: Today
+-- What was used since the beginning of the day.
+SELECT count(*), CAST(coalesce(sum(total_tokens), 0) AS bigint), CAST(coalesce(sum(cost_micro_usd), 0) AS bigint)
+  FROM agent_usage_logs
+ WHERE workspace_id = $1 AND created_at >= $2;
