@@ -196,7 +196,7 @@ func TestBudgetsAndUsageAreListed(t *testing.T) {
 				t.Errorf("%s adds up to %q", query, got)
 			}
 		}
-		if p := w.refused(t, 422, "invalid", http.MethodGet, "/api/v1/usage?by=moon", ""); !p.at("query.by") {
+		if p := w.refused(t, 422, "invalid", http.MethodGet, "/api/v1/usage?by=moon", ""); !p.at("query.by[0]") {
 			t.Errorf("%+v", p.Errors)
 		}
 	})

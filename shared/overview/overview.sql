@@ -137,9 +137,10 @@ SELECT f.kind, f.id, f.title, f.input, f.why, f.at, count(*) OVER ()
         SELECT 'execution', e.id, e.subject, e.input, e.error, e.ended_at
           FROM executions e
          WHERE e.workspace_id = $1 AND e.status = 'failed' AND e.created_at > lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
-           AND NOT EXISTS (SELECT 1 FROM executions n
-                            WHERE n.workspace_id = $1 AND n.subject = e.subject AND n.created_at > e.created_at
-                              AND n.status IN ('running', 'completed'))) AS f
+           -- with a limit, so that the index of the subjects is used, even if there are many executions
+           AND (SELECT n.id FROM executions n
+                 WHERE n.workspace_id = $1 AND n.subject = e.subject AND n.created_at > e.created_at AND n.status IN ('running', 'completed')
+                 ORDER BY n.created_at DESC LIMIT 1) IS NULL) AS f
  ORDER BY f.at DESC, f.id
  LIMIT $3;
 

@@ -107,25 +107,18 @@ WITH calls AS (
    WHERE workspace_id = $1 AND skill_name IS NOT NULL AND skill_name NOT LIKE '%.%' AND skill_name NOT LIKE '(%' AND skill_name <> 'heartbeat'
      AND (status = 'success' OR status = 'error' AND output ->> 'refused' IS NULL)
      AND created_at >= lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
-), recent AS (
-  SELECT * FROM calls WHERE rn <= $3
 ), ranked AS (
-  SELECT skill_name, duration_ms, row_number() OVER (PARTITION BY skill_name ORDER BY duration_ms) AS place,
-         count(*) OVER (PARTITION BY skill_name) AS places
-    FROM recent
-   WHERE duration_ms IS NOT NULL
-), percentiles AS (
-  SELECT skill_name, min(CASE WHEN place * 100 >= places * 50 THEN duration_ms END) AS p50, min(CASE WHEN place * 100 >= places * 95 THEN duration_ms END) AS p95
-    FROM ranked
-   GROUP BY skill_name
-), firsts AS (
-  SELECT skill_name, min(CASE WHEN status = 'success' THEN rn END) AS success, min(CASE WHEN status = 'error' THEN rn END) AS error
-    FROM recent
-   GROUP BY skill_name
+  SELECT skill_name, status, duration_ms, created_at, error_message, class, rn,
+         CASE WHEN duration_ms IS NOT NULL
+              THEN row_number() OVER (PARTITION BY skill_name ORDER BY CASE WHEN duration_ms IS NULL THEN 1 ELSE 0 END, duration_ms) END AS place,
+         count(duration_ms) OVER (PARTITION BY skill_name) AS places,
+         min(CASE WHEN status = 'success' THEN rn END) OVER (PARTITION BY skill_name) AS success,
+         min(CASE WHEN status = 'error' THEN rn END) OVER (PARTITION BY skill_name) AS error
+    FROM calls
+   WHERE rn <= $3
 )
-SELECT r.skill_name, p.p50, p.p95, count(CASE WHEN r.class IN ('', 'ours', 'theirs') AND (f.success IS NULL OR r.rn < f.success) THEN 1 END),
-       max(CASE WHEN r.rn = f.error THEN r.error_message END), max(CASE WHEN r.rn = f.error THEN r.class END), max(r.created_at)
-  FROM recent r
-  JOIN firsts f ON f.skill_name = r.skill_name
-  LEFT JOIN percentiles p ON p.skill_name = r.skill_name
- GROUP BY r.skill_name, p.p50, p.p95;
+SELECT skill_name, min(CASE WHEN place * 100 >= places * 50 THEN duration_ms END), min(CASE WHEN place * 100 >= places * 95 THEN duration_ms END),
+       count(CASE WHEN class IN ('', 'ours', 'theirs') AND (success IS NULL OR rn < success) THEN 1 END),
+       max(CASE WHEN rn = error THEN error_message END), max(CASE WHEN rn = error THEN class END), max(created_at)
+  FROM ranked
+ GROUP BY skill_name;
