@@ -14,12 +14,10 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/backend"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
@@ -103,31 +101,11 @@ func checkRedis(ctx context.Context, cfg app.Config) finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
-	if err := pingRedis(ctx, cfg.RedisURL); err != nil {
+	if err := backend.Ping(ctx, cfg); err != nil {
 		return fail("valkey", "start the server that REDIS_URL names, or unset REDIS_URL: nothing is lost without it", err)
 	}
 	return ok("valkey", "answers")
 }
-
-func pingRedis(ctx context.Context, address string) (err error) {
-	options, err := redis.ParseURL(address)
-	if err != nil {
-		return errors.New("REDIS_URL is not a Redis URL (redis://user:password@host:6379/0)") // err may quote the URL
-	}
-	options.MaxRetries, options.DialerRetries = -1, 1
-	quietRedis()
-	client := redis.NewClient(options)
-	defer func() { err = errors.Join(err, client.Close()) }()
-	return client.Ping(ctx).Err()
-}
-
-// quietRedis turns off the client's own log, which only repeats its errors. The switch applies to
-// the client's whole package.
-var quietRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 // checkModel sends the model a short request, which costs a few tokens.
 func checkModel(ctx context.Context, cfg app.Config) finding {

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/backend"
 	"github.com/lanekeeper/lanekeeper/shared/app/door"
 	"github.com/lanekeeper/lanekeeper/shared/app/mail"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -64,7 +64,12 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { // before the database is closed
+	kept, err := backend.Of(agent)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = kept.Close() }() // it keeps nothing
+	defer func() {                      // before the database is closed
 		if cut := agent.Close(ctx); err == nil { // else that is why
 			err = cut
 		}
@@ -82,7 +87,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	if err != nil { // the page says how to make one
 		log.WarnContext(ctx, "the page /chat-demo has no site key", "error", err)
 	}
-	handler, err := newOrigin(agent, in, b, valkey(cfg, core.Meters), demoKey)
+	handler, err := newOrigin(agent, in, b, kept.Check, demoKey)
 	if err != nil {
 		return err
 	}
@@ -154,17 +159,3 @@ func tellGiven(ctx context.Context, log *slog.Logger, given wire.GivenBack) {
 
 // instance names this process in the holders of lanes.
 func instance() string { return self().String() }
-
-// valkey asks the live view whether it is there; nil where none is configured.
-func valkey(cfg app.Config, meters *observe.Meters) func(context.Context) error {
-	if cfg.RedisURL == "" {
-		return nil
-	}
-	return func(ctx context.Context) error {
-		err := pingRedis(ctx, cfg.RedisURL)
-		if err != nil {
-			meters.ValkeyUnreachable()
-		}
-		return err
-	}
-}

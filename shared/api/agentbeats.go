@@ -50,12 +50,14 @@ func (s *server) beatAgent(ctx context.Context, in *struct {
 		return nil, err
 	}
 	b := in.Body
-	orders, err := s.Agents.Beat(ctx, workspace(ctx), agent.Beat{Agent: in.id(), Says: b.Status, Attempt: b.Attempt, Vitals: agent.Vitals{
+	beat := agent.Beat{Agent: in.id(), Says: b.Status, Attempt: b.Attempt, Vitals: agent.Vitals{
 		Task: strings.ToLower(b.CurrentTaskID), Progress: b.ProgressPercent, Step: b.CurrentStep, MemoryMB: b.MemoryMB, CPU: b.CPUPercent,
-	}})
+	}}
+	orders, err := s.Agents.Beat(ctx, workspace(ctx), beat)
 	if err != nil {
 		return nil, err
 	}
+	s.Live.Heard(ctx, beat)
 	out := agentOrders{Orders: make([]agentOrder, len(orders))}
 	for i, o := range orders {
 		out.Orders[i] = agentOrder{Order: o.Order, TaskID: o.Task, Attempt: o.Attempt, Reason: o.Reason}

@@ -45,9 +45,14 @@ func (s *server) completeTask(ctx context.Context, in *struct {
 	}
 }) (*versioned[taskItem], error) {
 	b := in.Body
-	t, err := s.changeTask(ctx, "task.complete", in.id(), func(ctx context.Context, tx *db.Tx, _ string) (task.Task, error) {
-		return s.Tasks.Complete(ctx, tx, reportOf(ctx, in.id(), b.Attempt), b.OutputResult, b.Summary)
+	var done task.Task
+	t, err := s.changeTask(ctx, "task.complete", in.id(), func(ctx context.Context, tx *db.Tx, _ string) (is task.Task, err error) {
+		done, err = s.Tasks.Complete(ctx, tx, reportOf(ctx, in.id(), b.Attempt), b.OutputResult, b.Summary)
+		return done, err
 	}, "attempt", b.Attempt)
+	if err == nil {
+		s.Live.Ended(ctx, workspace(ctx), done)
+	}
 	return s.ended(ctx, t, err)
 }
 

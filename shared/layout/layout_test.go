@@ -229,6 +229,7 @@ var links = []library{
 	{"modernc.org/sqlite", nil},
 	{"github.com/pressly/goose/", []string{"migrate"}},
 	{"github.com/danielgtaylor/huma/", serving},
+	{"github.com/redis/go-redis/", serving},
 	{module + "shared/api", serving},
 	{module + "shared/engineroom", serving},
 	{module + "shared/app/web", serving},

@@ -20,7 +20,9 @@ import (
 var files embed.FS
 
 type queries struct {
-	SetResult, GetResult, PurgeResults db.Query
+	SetResult, GetResult, PurgeResults       db.Query
+	Now, Pending, Active, Agents, Recovering db.Query
+	Usage, TaskUsage, Alerts, Done           db.Query
 }
 
 // Database is the contract on a database: tasks and threads in their stores, locks as lanes, results in

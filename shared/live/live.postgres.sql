@@ -1,4 +1,4 @@
--- why: a purge must not wait for concurrent writers, and SQLite has one writer.
+-- why: a purge must not wait for concurrent writers, where SQLite has one; the engines gather lists differently.
 
 -- name: PurgeResults
 WITH old AS MATERIALIZED (
@@ -6,3 +6,15 @@ WITH old AS MATERIALIZED (
    WHERE workspace_id = $1 AND expires_at <= (SELECT lk_now())
    LIMIT 100 FOR UPDATE SKIP LOCKED)
 DELETE FROM results r USING old WHERE r.workspace_id = $1 AND r.task_id = old.task_id AND r.attempt = old.attempt;
+
+-- name: TaskUsage
+-- Of tasks that have not ended.
+SELECT b.scope_id, b.allocated, b.consumed, b.allocated - b.consumed,
+       (SELECT coalesce(CAST(jsonb_agg(w.agent_id) AS text), '[]') FROM (
+          SELECT DISTINCT a.agent_id FROM agent_task_attempts a
+           WHERE a.workspace_id = $1 AND a.task_id = t.id ORDER BY a.agent_id) w)
+  FROM usage_budgets b
+  JOIN agent_tasks t ON t.workspace_id = b.workspace_id AND CAST(t.id AS text) = b.scope_id AND t.completed_at IS NULL AND t.failed_at IS NULL
+ WHERE b.workspace_id = $1 AND b.scope = 'task' AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
+ ORDER BY b.updated_at DESC, b.id
+ LIMIT $2;

@@ -93,7 +93,7 @@ var (
 	}
 	valkeyErrors = &instrument{
 		name: "valkey.connection.errors", kind: counter,
-		help: "Checks in which Valkey could not be reached.",
+		help: "Calls and checks in which Valkey could not be reached.",
 	}
 	statements = &instrument{
 		name: "database.statements.count", kind: counter,
@@ -224,7 +224,7 @@ func (m *Meters) Outbox(topic, status string) {
 // Beat counts a heartbeat of one workspace.
 func (m *Meters) Beat(outcome string, took time.Duration) { m.took(beats, took, outcome) }
 
-// ValkeyUnreachable counts a check in which Valkey could not be reached.
+// ValkeyUnreachable counts a call or a check in which Valkey could not be reached.
 func (m *Meters) ValkeyUnreachable() { m.add(valkeyErrors, 1) }
 
 // Database takes over the counters of the database, which count since the process began.

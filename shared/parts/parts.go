@@ -21,6 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
@@ -70,6 +71,8 @@ type Parts struct {
 	Events      *event.Store        // what has happened
 	Secrets     *secret.Store       // may have no keeper: what needs a key is then refused
 	Guard       *secret.Guard       // knows what nobody may be told
+	State       live.State          // the contract over tasks and threads; with a Redis before the database where one is configured
+	Live        *live.Rebuilder     // shows the live view; nil: there is none
 	Outbound    *outbound.Client
 
 	// Registry has the built-in skills of all surfaces, and the kinds that can be registered.

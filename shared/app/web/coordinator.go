@@ -6,6 +6,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/backend"
 	"github.com/lanekeeper/lanekeeper/shared/app/door"
 	"github.com/lanekeeper/lanekeeper/shared/app/mail"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
@@ -42,6 +43,10 @@ func NewCoordinator(core *app.Core, instance string, background func(func(contex
 	for _, topic := range thinking {
 		delete(s.Sender.Handlers, topic)
 	}
+	kept, err := backend.Of(s)
+	if err != nil {
+		return nil, err
+	}
 	in, err := door.OfFunction(s)
 	if err != nil {
 		return nil, err
@@ -60,6 +65,7 @@ func NewCoordinator(core *app.Core, instance string, background func(func(contex
 	handler, err := NewAPI(s, in, Process{
 		Background: background,
 		Resources:  api.OfMachines,
+		Valkey:     kept.Check,
 		Kick: func(ctx context.Context, ws db.Workspace) {
 			if waits(ctx, s, ws) {
 				kick(ctx, ws)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/backend"
 	"github.com/lanekeeper/lanekeeper/shared/app/door"
 	"github.com/lanekeeper/lanekeeper/shared/app/mail"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
@@ -33,11 +34,15 @@ func NewOperate(core *app.Core, instance string, background func(func(context.Co
 	if err != nil {
 		return nil, err
 	}
+	kept, err := backend.Of(s)
+	if err != nil {
+		return nil, err
+	}
 	in, err := door.OfFunction(s)
 	if err != nil {
 		return nil, err
 	}
-	handler, err := NewAPI(s, in, Process{Background: background})
+	handler, err := NewAPI(s, in, Process{Background: background, Valkey: kept.Check})
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/inbox/catchup"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
@@ -168,6 +169,9 @@ func (s *Surfaces) stores() error {
 	s.Guard = secret.NewGuard(s.Secrets, s.Core.Config.Known(), s.Core.Clock, s.Core.Log)
 	var err error
 	if s.Threads, err = thread.New(d, s.Runs, s.Outbox, ids, s.Core.Log); err != nil {
+		return err
+	}
+	if s.State, err = live.NewDatabase(d, s.Tasks, s.Threads, s.Lanes); err != nil {
 		return err
 	}
 	if s.Inbox, err = inbox.New(d, s.Secrets, s.Outbox, ids); err != nil {

@@ -241,5 +241,6 @@ func (c *Coordinator) Once(ctx context.Context, ws db.Workspace, why string) (co
 	c.Log.Log(ctx, level, "cycle ended", "assigned", r.Assigned, "recovered", r.Recovered, "requeued", r.Requeued, "unclaimed", r.Unclaimed,
 		"timed_out", r.TimedOut, "failed", r.Failed, "paused", r.Paused, "gone", r.Gone, "pending", r.Pending, "running", r.Running,
 		"duration_ms", r.Took.Milliseconds())
+	c.Live.Rebuild(ctx, ws)
 	return r, err
 }

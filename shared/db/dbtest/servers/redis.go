@@ -10,8 +10,9 @@ import (
 )
 
 // StartRedis starts a Redis or a Valkey without persistence, in dir or in a temporary directory if
-// dir is "". The context bounds only the start. It returns a [*MissingError] when there is neither.
-func StartRedis(ctx context.Context, dir string) (*Server, error) {
+// dir is "". Further arguments are options of the server. The context bounds only the start. It returns a
+// [*MissingError] when there is neither.
+func StartRedis(ctx context.Context, dir string, more ...string) (*Server, error) {
 	path, err := redis.path(ctx)
 	if err != nil {
 		return nil, err
@@ -24,10 +25,10 @@ func StartRedis(ctx context.Context, dir string) (*Server, error) {
 		name: "redis",
 		url:  func(port int) string { return fmt.Sprintf("redis://127.0.0.1:%d/0", port) },
 		command: func(port int) ([]string, error) {
-			return []string{
+			return append([]string{
 				path, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", home.dir,
 				"--save", "", "--appendonly", "no", "--daemonize", "no",
-			}, nil
+			}, more...), nil
 		},
 		probe:  probeRedis,
 		stop:   [2]syscall.Signal{Clean: syscall.SIGTERM, Immediate: syscall.SIGKILL},

@@ -164,6 +164,22 @@ func (s *Server) Stop(mode Mode) error {
 	return nil
 }
 
+// Freeze stops the server's process, without its clients noticing, until Thaw. It does nothing when the
+// server is stopped.
+func (s *Server) Freeze() error { return s.signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw() error { return s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.proc.running() {
+		return nil
+	}
+	return s.proc.cmd.Process.Signal(sig)
+}
+
 // Restart is Stop and Start, with the same address and data.
 func (s *Server) Restart(ctx context.Context, mode Mode) error {
 	if err := s.Stop(mode); err != nil {

@@ -1,0 +1,210 @@
+package valkey_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
+	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+)
+
+// asks makes many calls, and returns how many of them reached for the Redis and failed. The circuit
+// bounds that by the time that passed.
+func (v *view) asks(t testing.TB, calls int) (failed, atMost int) {
+	t.Helper()
+	begun, before := time.Now(), v.failed.Load()
+	for range calls {
+		_, _, err := v.GetResult(t.Context(), "", live.Attempt{Task: uuid.NewString(), Number: 1})
+		if err == nil {
+			t.Fatal("it answers")
+		}
+	}
+	return int(v.failed.Load() - before), 2 + int(time.Since(begun)/time.Second)
+}
+
+// TestARedisThatIsGone: it is asked rarely while it is dead or frozen, the log says so once, and it is
+// used again once it is back.
+func TestARedisThatIsGone(t *testing.T) {
+	for name, gone := range map[string]struct{ away, back func(*servers.Server) error }{
+		"killed": {func(s *servers.Server) error { return s.Stop(servers.Immediate) }, func(s *servers.Server) error { return s.Start(context.Background()) }},
+		"frozen": {(*servers.Server).Freeze, (*servers.Server).Thaw},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newRedis(t)
+			v := newView(t, server.URL, 200*time.Millisecond)
+			within(t, "it answers", func() bool { return v.Check(t.Context()) == nil })
+			v.log.Reset()
+			must(t, gone.away(server))
+			if failed, atMost := v.asks(t, 300); failed < 1 || failed > atMost {
+				t.Errorf("%d of 300 calls reached for it, at most %d may", failed, atMost)
+			}
+			if _, _, err := v.Position(t.Context(), ""); !errors.Is(err, live.ErrDown) && err == nil {
+				t.Error("it answers")
+			}
+			if err := v.Check(t.Context()); err == nil {
+				t.Error("it is healthy")
+			}
+			if told := strings.Count(v.log.String(), "can't be reached"); told != 1 {
+				t.Errorf("the log says it %d times:\n%s", told, v.log.String())
+			}
+			must(t, gone.back(server))
+			within(t, "it is used again", func() bool {
+				_, _, err := v.GetResult(t.Context(), "", live.Attempt{Task: uuid.NewString(), Number: 1})
+				return err == nil
+			})
+			if !strings.Contains(v.log.String(), "can be reached again") {
+				t.Error(v.log.String())
+			}
+		})
+	}
+}
+
+// TestACallerThatLeaves says nothing about the Redis.
+func TestACallerThatLeaves(t *testing.T) {
+	v := newView(t, dbtest.Servers(t).RedisURL, patient)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := v.GetResult(ctx, "", live.Attempt{Task: uuid.NewString(), Number: 1}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if v.failed.Load() > 0 {
+		t.Error("it was counted")
+	}
+}
+
+// TestAnAddressWithAPassword is told nowhere.
+func TestAnAddressWithAPassword(t *testing.T) {
+	v := newView(t, "redis://u:canary-of-the-live-view@127.0.0.1:1", 50*time.Millisecond)
+	err := v.Check(t.Context())
+	if text := fmt.Sprint(err, v.log.String()); err == nil || strings.Contains(text, "canary") {
+		t.Error(text)
+	}
+}
+
+// round is what the world does to the Redis before a round of work.
+type round func(t testing.TB, s *servers.Server, v *view)
+
+// TestARunWithoutItsRedis: a run whose Redis is killed, frozen and flushed in the middle ends as one
+// whose Redis is well, and no agent is taken for dead.
+func TestARunWithoutItsRedis(t *testing.T) {
+	rounds := promise.Figure(12, 500)
+	p := promise.Of(t, "R19", "tasks by agents, cycles and results while the Redis is killed, frozen and flushed", "as with a Redis; no agent dead")
+	kills, flushes, freezes := 0, 0, 0
+	well := []round{func(testing.TB, *servers.Server, *view) {}}
+	trouble := []round{func(t testing.TB, s *servers.Server, _ *view) { must(t, s.Stop(servers.Immediate)); kills++ }}
+	for range promise.Figure(1, 20) { // it stays away for half a minute each
+		trouble = append(trouble, well...)
+	}
+	trouble = append(trouble,
+		func(t testing.TB, s *servers.Server, _ *view) { must(t, s.Start(t.Context())) },
+		func(t testing.TB, _ *servers.Server, v *view) {
+			if v.raw.FlushAll(t.Context()).Err() == nil {
+				flushes++
+			}
+		},
+		func(t testing.TB, s *servers.Server, _ *view) { must(t, s.Freeze()); freezes++ },
+		func(t testing.TB, s *servers.Server, _ *view) { must(t, s.Thaw()) },
+	)
+	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
+		want := runs(t, engine, rounds, well)
+		got := runs(t, engine, rounds, trouble)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", engine, diff)
+		}
+		if len(want) != 2*rounds {
+			t.Errorf("%s: %d tasks", engine, len(want))
+		}
+	}
+	p.Tell("%d kills, %d flushes, %d freezes in %d rounds on 2 engines: the same results, no agent dead", kills, flushes, freezes, rounds)
+}
+
+// runs lets agents work for rounds of half a minute, and returns how each task ended.
+func runs(t *testing.T, engine string, rounds int, happens []round) (ended []string) {
+	t.Helper()
+	server := newRedis(t)
+	defer func() { must(t, server.Thaw()) }()
+	v := newView(t, server.URL, 100*time.Millisecond)
+	w := newWorld(t, dbtest.New(t, engine), v)
+	both := live.NewBoth(w.far, v.Client)
+	agents := []string{w.pull(t, "a"), w.pull(t, "b"), w.pull(t, "c"), w.pull(t, "d")}
+	working := map[string]task.Task{}
+	var made []string
+	step := func(i int) {
+		happens[i%len(happens)](t, server, v)
+		made = append(made, w.create(t, fmt.Sprint("one ", i), 5), w.create(t, fmt.Sprint("two ", i), 5))
+		w.work(t, both, agents, working)
+		w.Skew.Advance(30 * time.Second)
+		if r := w.cycle(t); r.Gone > 0 || r.Recovered > 0 || r.Stale > 0 || r.MassStale {
+			t.Errorf("round %d: %+v", i, r)
+		}
+	}
+	for i := range rounds {
+		step(i)
+	}
+	for range 3 { // what was begun ends
+		w.work(t, both, agents, working)
+	}
+	for _, id := range made {
+		is, err := w.far.GetTask(t.Context(), w.Workspace, id)
+		must(t, err)
+		ended = append(ended, fmt.Sprintf("%s: %s, attempt %d, %s", is.Title, is.Status, is.Attempt, is.Output))
+	}
+	return ended
+}
+
+// work has each agent end what it has, send its heartbeat, and claim what is next.
+func (w *world) work(t testing.TB, both *live.Both, agents []string, working map[string]task.Task) {
+	t.Helper()
+	for _, a := range agents {
+		on := working[a]
+		if on.ID != "" {
+			done, err := both.UpdateTask(t.Context(), w.Workspace, task.Report{Task: on.ID, Attempt: on.Attempt, Actor: "agent:" + a, Agent: a},
+				live.Complete{Output: []byte(fmt.Sprintf("%q", on.Title))})
+			must(t, err)
+			w.live.Ended(t.Context(), w.Workspace, done)
+			must(t, both.SetResult(t.Context(), w.Workspace, live.Attempt{Task: on.ID, Number: on.Attempt}, done.Output, 0))
+		}
+		w.beat(t, a, "")
+		lock := live.Lock{Name: "claim:" + a, Token: uuid.NewString()}
+		if got, err := both.TryLock(t.Context(), w.Workspace, lock, time.Minute); err != nil || !got {
+			t.Error("the lock of one alone is refused", err)
+		}
+		working[a], _ = w.claim(t, a)
+		if got, err := both.ReleaseLock(t.Context(), w.Workspace, lock); err != nil || !got {
+			t.Error("the lock was not held", err)
+		}
+	}
+}
+
+// TestLockOutlivesItsRedis: who holds a lock holds it also when the Redis forgets it.
+func TestLockOutlivesItsRedis(t *testing.T) {
+	v := newView(t, dbtest.Servers(t).RedisURL, patient)
+	e := dbtest.New(t, dbtest.OnSQLite)
+	both := live.NewBoth(newWorld(t, e, v).far, v.Client)
+	mine, theirs := live.Lock{Name: "a", Token: uuid.NewString()}, live.Lock{Name: "a", Token: uuid.NewString()}
+	try := func(l live.Lock, want bool) {
+		t.Helper()
+		if got, err := both.TryLock(t.Context(), e.Workspace, l, time.Hour); err != nil || got != want {
+			t.Error(got, err)
+		}
+	}
+	try(mine, true)
+	try(theirs, false)
+	must(t, v.raw.Del(t.Context(), v.keys(t)...).Err())
+	try(theirs, false)
+	if keys := v.keys(t); slices.ContainsFunc(keys, func(k string) bool { return strings.Contains(k, ":lock:") }) {
+		t.Errorf("a lock that was refused left %v", keys)
+	}
+	try(mine, true)
+}

@@ -1,0 +1,9 @@
+-- name: Session
+UPDATE agent_tasks SET session_key = $3 WHERE workspace_id = $1 AND id = $2;
+
+-- name: Silent
+UPDATE agents SET status = 'ERROR', health = 'stale' WHERE workspace_id = $1 AND id = $2;
+
+-- name: Budget
+INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, consumed, period_start, period_end, created_by, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, lk_plus(lk_now(), -1000), lk_plus(lk_now(), 86400000), 'user:ada', lk_now(), lk_now());
