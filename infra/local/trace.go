@@ -34,8 +34,9 @@ type told struct {
 	Activities []act       `json:"activities"`
 	Steps      []step      `json:"steps"`
 	Holds      []struct {
-		Lane      string    `json:"lane"`
-		ExpiresAt time.Time `json:"expiresAt"`
+		Lane      string     `json:"lane"`
+		ExpiresAt time.Time  `json:"expiresAt"`
+		EndedAt   *time.Time `json:"endedAt"`
 	} `json:"holds"`
 	Usage usage `json:"usage"`
 }
@@ -226,6 +227,9 @@ func (t told) print(p paper, titles map[string]string) {
 		e.print(p)
 	}
 	for _, l := range t.Holds {
+		if l.EndedAt != nil {
+			continue
+		}
 		p.print(true, span{yellow, "holds lane " + l.Lane}, span{plain, " until " + l.ExpiresAt.Local().Format(time.TimeOnly) + " at the latest"})
 	}
 }

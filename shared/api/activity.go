@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -37,7 +38,24 @@ type activityItem struct {
 	ParentExecutionID string          `json:"parentExecutionId,omitempty" format:"uuid"`
 	Attempt           int             `json:"attempt,omitempty"`
 	ThreadID          string          `json:"threadId,omitempty" format:"uuid"`
-	CreatedAt         time.Time       `json:"createdAt"`
+	StartedAt         time.Time       `json:"startedAt" doc:"createdAt less the duration"`
+	CreatedAt         time.Time       `json:"createdAt" doc:"When it ended"`
+	Kind              string          `json:"kind" enum:"skill,model,phase,beat,action" doc:"A call of a skill or a model, a phase of a beat, a beat, or something that a person or a program did by way of the API"`
+}
+
+// kindOf returns the kind of an activity.
+func kindOf(e activity.Entry) string {
+	switch {
+	case e.Skill == activity.ModelCall:
+		return "model"
+	case e.Skill == "heartbeat":
+		return "beat"
+	case strings.HasPrefix(e.Skill, "heartbeat."):
+		return "phase"
+	case strings.Contains(e.Skill, "."): // a skill's name has no dot
+		return "action"
+	}
+	return "skill"
 }
 
 func activityItems(entries []activity.Entry) []activityItem {
@@ -48,7 +66,7 @@ func activityItems(entries []activity.Entry) []activityItem {
 			Input: askedOf(e), Output: outputOf(e), ErrorMessage: e.Error, Model: e.Model, CostUSD: e.CostUSD,
 			DurationMS: e.Duration.Milliseconds(), TraceID: e.Trace, ConversationID: e.Trace,
 			ExecutionID: e.Execution, ParentExecutionID: e.ParentExecution, Attempt: e.Attempt, ThreadID: e.Thread,
-			CreatedAt: e.CreatedAt.UTC(),
+			StartedAt: e.CreatedAt.Add(-e.Duration).UTC(), CreatedAt: e.CreatedAt.UTC(), Kind: kindOf(e),
 		}
 		if e.Usage != nil {
 			u := tokenUsage(*e.Usage)

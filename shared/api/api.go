@@ -123,6 +123,8 @@ type server struct {
 	mcp    http.Handler
 	gauges *observe.Gauges
 	table  []route
+	// columns are the fields of the items of each listing, by the operation's id.
+	columns map[string][]string
 
 	overviews *overview.Store
 	runs      *telling.Executions
@@ -146,7 +148,7 @@ func New(d Deps) (http.Handler, error) {
 	}
 	streams := d.Streams.OrDefault()
 	d.Streams = &streams
-	s := &server{Deps: d, mux: http.NewServeMux(), checked: newChecked[healthOutput](), cycling: newChecked[coordinatorHealthOutput](), runs: telling.New(d.Operate.Runner, streams)}
+	s := &server{Deps: d, columns: map[string][]string{}, mux: http.NewServeMux(), checked: newChecked[healthOutput](), cycling: newChecked[coordinatorHealthOutput](), runs: telling.New(d.Operate.Runner, streams)}
 	var err error
 	if s.keys, err = newIdempotency(s); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)

@@ -71,6 +71,7 @@ var answers = []struct {
 	problem *problem.Problem
 }{
 	{lane.ErrLost, lost()},
+	{lane.ErrFence, problem.New(http.StatusConflict, "fence_changed", "the lane is not held under this fence any more: look who holds it now")},
 	{lane.ErrTTL, invalid(problem.At("body.ttlSeconds", lane.ErrTTL.Error()))},
 	{lane.ErrToken, invalid(problem.At("body.token", lane.ErrToken.Error()))},
 	{trace.ErrInvalid, invalid(problem.At("path.traceId", trace.ErrInvalid.Error()))},

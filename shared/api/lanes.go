@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,16 +12,21 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/overview"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// laneItem is a lane that is held now.
+// laneItem is a hold on a lane.
 type laneItem struct {
 	Lane        lane.Name   `json:"lane"`
+	Label       string      `json:"label" doc:"What it protects, for people"`
+	Doing       string      `json:"doing,omitempty" doc:"What the holder is at; left out: it is not known"`
 	Holder      lane.Holder `json:"holder"`
 	Fence       int64       `json:"fence"`
+	AcquiredAt  time.Time   `json:"acquiredAt" doc:"The same as lockedAt"`
+	EndedAt     *time.Time  `json:"endedAt,omitempty" doc:"In a trace, of a hold that is over"`
 	LockedAt    time.Time   `json:"lockedAt"`
 	ExpiresAt   time.Time   `json:"expiresAt"`
 	AgeMS       int64       `json:"ageMs"`
@@ -33,7 +39,7 @@ type laneItem struct {
 
 func laneItemOf(l lane.Info) laneItem {
 	item := laneItem{
-		Lane: l.Lane, Holder: l.Holder, Fence: l.Fence, LockedAt: l.LockedAt.UTC(), ExpiresAt: l.ExpiresAt.UTC(),
+		Lane: l.Lane, Label: overview.LabelOf(l.Lane), Holder: l.Holder, AcquiredAt: l.LockedAt.UTC(), Fence: l.Fence, LockedAt: l.LockedAt.UTC(), ExpiresAt: l.ExpiresAt.UTC(),
 		AgeMS: l.Age.Milliseconds(), RemainingMS: l.Remaining.Milliseconds(),
 		WantedBy: l.WantedBy, ExecutionID: l.Execution, TraceID: l.Trace,
 	}
@@ -107,10 +113,12 @@ func (s *server) listLanes(ctx context.Context, in *lanesInput) (*answer[lanesPa
 	if err != nil {
 		return nil, err
 	}
-	held, err := s.Lanes.List(ctx, workspace(ctx), maxLanes)
-	if err != nil {
-		return nil, err
+	var b db.Batch
+	list, about := s.Lanes.ListIn(&b, maxLanes), s.overviews.Held(&b, maxLanes)
+	if err := s.DB.Read(ctx, workspace(ctx), &b); err != nil {
+		return nil, fmt.Errorf("list lanes: %w", err)
 	}
+	held := *list
 	for len(held) > 0 && in.Cursor != "" && !after.before(held[0].LockedAt, string(held[0].Lane)) {
 		held = held[1:]
 	}
@@ -121,6 +129,11 @@ func (s *server) listLanes(ctx context.Context, in *lanesInput) (*answer[lanesPa
 		next = cursor{last.LockedAt, string(last.Lane)}.String()
 	}
 	holds := listing(laneItems(held), next).Body
+	for i := range holds.Items {
+		if at := slices.IndexFunc(*about, func(h overview.Hold) bool { return h.Lane == holds.Items[i].Lane }); at >= 0 {
+			holds.Items[i].Label, holds.Items[i].Doing = (*about)[at].Label(), (*about)[at].At.Doing()
+		}
+	}
 	page := lanesPage{Items: holds.Items, NextCursor: holds.NextCursor}
 	if by, _ := auth.From(ctx); by.Kind == auth.Local {
 		page.Queues = queueItems(s.Operate.Reason.Queues.Stats())
@@ -300,6 +313,7 @@ type forceInput struct {
 	LanePath
 	Body struct {
 		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it stands in the activity log"`
+		Fence  *int64 `json:"fence,omitempty" minimum:"1" doc:"Of the hold to end: another hold stays as it is"`
 	}
 }
 
@@ -314,7 +328,12 @@ func (s *server) forceReleaseLane(ctx context.Context, in *forceInput) (*answer[
 	begun := s.Clock()
 	var released bool
 	err = s.DB.Tx(ctx, by.Workspace, func(ctx context.Context, tx *db.Tx) error {
-		if released, err = s.Lanes.ForceRelease(ctx, tx, name); err != nil {
+		if in.Body.Fence != nil {
+			if err := s.Lanes.ForceReleaseHold(ctx, tx, name, *in.Body.Fence); err != nil {
+				return err
+			}
+			released = true
+		} else if released, err = s.Lanes.ForceRelease(ctx, tx, name); err != nil {
 			return err
 		}
 		// ForceRelease has locked the row, which still names the former holder.

@@ -28,6 +28,9 @@ type handler func(*server, huma.API, huma.Operation)
 // a change that lost a race against another one.
 func typed[I, O any](fn func(context.Context, *I) (*O, error)) handler {
 	return func(s *server, a huma.API, op huma.Operation) {
+		if columns := columnsOf(reflect.TypeFor[O]()); op.Method == http.MethodGet && columns != nil {
+			s.columns[op.OperationID] = columns
+		}
 		huma.Register(a, op, func(ctx context.Context, in *I) (*O, error) {
 			out, err := fn(ctx, in)
 			for try := 1; try < maxTries && raced(err); try++ {
@@ -71,6 +74,9 @@ func (s *server) mount(table []route) error {
 		rt.handler(s, a, op)
 		if usual := op.Responses["200"]; single(rt.method, rt.path) && usual.Headers["ETag"] == nil {
 			usual.Headers = map[string]*huma.Header{"ETag": {Schema: &huma.Schema{Type: huma.TypeString}}}
+		}
+		if s.columns[rt.id] != nil {
+			op.Responses["200"].Content[csvType] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "The items, one a line"}}
 		}
 		for _, status := range rt.also {
 			usual := *op.Responses["200"]
@@ -123,7 +129,11 @@ func (m *guarded) HandleFunc(pattern string, h func(http.ResponseWriter, *http.R
 		m.Handle(pattern, m.s.refusal(elsewhere))
 		return
 	}
-	m.Handle(pattern, m.s.guard(m.current, http.HandlerFunc(h)))
+	guarded := m.s.guard(m.current, http.HandlerFunc(h))
+	if columns := m.s.columns[m.current.id]; columns != nil {
+		guarded = asCSV(tag(m.current.path), columns, guarded)
+	}
+	m.Handle(pattern, guarded)
 }
 
 // OfMachines are the resources whose routes agents and machines use. The function coordinator serves

@@ -1,6 +1,11 @@
 package api_test
 
 import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -123,6 +128,147 @@ func TestTheRoutesOfTheEngineRoomAnswer(t *testing.T) {
 		w.must(t, 200, "GET", "/api/v1/me", "", &me)
 		if len(me.Workspaces) != 1 || len(me.Permissions) < 100 {
 			t.Errorf("me %+v", me)
+		}
+	})
+}
+
+// TestTheEngineRoomsRequestsCostTheSameWithMoreRows counts their statements, and the round trips of the
+// overview, with few rows and with many.
+func TestTheEngineRoomsRequestsCostTheSameWithMoreRows(t *testing.T) {
+	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
+		t.Run(engine, func(t *testing.T) {
+			w := newWorld(t, dbtest.New(t, engine))
+			var b struct{ ID string }
+			w.must(t, 201, "POST", "/api/v1/budgets", `{"scope":"global","allocated":1000,"periodStart":"2020-01-01T00:00:00Z","periodEnd":"2090-01-01T00:00:00Z"}`, &b)
+			most := map[string]int64{ // the limit of requests and what a request brings along cost, too
+				"/api/v1/overview": 24, "/api/v1/skills/health": 6, "/api/v1/lanes": 4, "/api/v1/lanes/history": 3, "/api/v1/activity/histogram": 3,
+				"/api/v1/audit": 3, "/api/v1/traces": 3, "/api/v1/usage?by=day,skill": 3, "/api/v1/budgets/" + b.ID + "/series": 5, "/api/v1/me": 4,
+			}
+			cost := func(path string) int64 {
+				before := w.DB.Stats().Statements
+				w.must(t, 200, "GET", path, "", nil)
+				return w.DB.Stats().Statements - before
+			}
+			few := map[string]int64{}
+			for path, limit := range most {
+				if few[path] = cost(path); few[path] > limit {
+					t.Errorf("%s: %d statements, want at most %d", path, few[path], limit)
+				}
+			}
+			for i := range 12 {
+				w.must(t, 201, "POST", "/api/v1/agent-tasks", `{"title":"Count the stock"}`, nil)
+				w.must(t, 200, "POST", fmt.Sprintf("/api/v1/lanes/deploy%d/acquire", i), `{"holder":"builder"}`, nil)
+				w.must(t, 201, "POST", "/api/v1/executions", `{"agent":"scout","input":{"title":"Read the news"}}`, nil)
+			}
+			for path := range most {
+				if got := cost(path); got != few[path] {
+					t.Errorf("%s: %d statements with few rows, %d with more", path, few[path], got)
+				}
+			}
+		})
+	}
+}
+
+// TestAListingIsATableToo has the same rows as CSV, and no cell that a spreadsheet computes.
+func TestAListingIsATableToo(t *testing.T) {
+	w := onOne(t)
+	for _, title := range []string{"Count the stock", `=HYPERLINK("http://evil.example")`, "a, \"b\"\nc"} {
+		raw, _ := json.Marshal(map[string]any{"title": title, "tags": []string{"x"}})
+		w.must(t, 201, "POST", "/api/v1/agent-tasks", string(raw), nil)
+	}
+	table := func(path, accept string) (*httptest.ResponseRecorder, [][]string) {
+		t.Helper()
+		r := request("GET", path, owner, "")
+		r.Header.Set("Accept", accept)
+		got := httptest.NewRecorder()
+		w.ServeHTTP(got, r)
+		rows, err := csv.NewReader(got.Body).ReadAll()
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		return got, rows
+	}
+	got, rows := table("/api/v1/agent-tasks?limit=2", "text/csv")
+	if got.Code != 200 || got.Header().Get("Content-Type") != "text/csv; charset=utf-8; header=present" || len(rows) != 3 {
+		t.Fatalf("%d %v %q", got.Code, got.Header(), rows)
+	}
+	title, tags := slices.Index(rows[0], "title"), slices.Index(rows[0], "tags")
+	if rows[1][title] != "a, \"b\"\nc" || rows[2][title] != `'=HYPERLINK("http://evil.example")` || rows[1][tags] != `["x"]` {
+		t.Errorf("%q", rows)
+	}
+	next := got.Header().Get("X-Next-Cursor")
+	if _, rows = table("/api/v1/agent-tasks?limit=2&cursor="+next, "application/json;q=0.5, text/csv"); next == "" || len(rows) != 2 || rows[1][title] != "Count the stock" {
+		t.Errorf("the next page: %q", rows)
+	}
+	for path, accept := range map[string]string{
+		"/api/v1/agent-tasks": "application/json, text/csv;q=0.5", "/api/v1/overview": "text/csv", "/api/v1/audit": "*/*",
+	} {
+		r := request("GET", path, owner, "")
+		r.Header.Set("Accept", accept)
+		if got := w.send(t, r); got.status != 200 || got.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s as %s: %d %v", path, accept, got.status, got.header)
+		}
+	}
+	r := request("GET", "/api/v1/agent-tasks?limit=0", owner, "")
+	r.Header.Set("Accept", "text/csv")
+	if got := w.send(t, r); got.status != 422 || got.header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("a refusal: %d %v", got.status, got.header)
+	}
+}
+
+// TestAForcedReleaseIsGuardedByItsFence, so that an old click does not take the lane from its next holder.
+func TestAForcedReleaseIsGuardedByItsFence(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var first, second struct {
+			Fence int64
+			Token string
+		}
+		w.must(t, 200, "POST", "/api/v1/lanes/deploy/acquire", `{"holder":"one"}`, &first)
+		w.must(t, 200, "POST", "/api/v1/lanes/deploy/release", `{"token":"`+first.Token+`"}`, nil)
+		w.must(t, 200, "POST", "/api/v1/lanes/deploy/acquire", `{"holder":"two"}`, &second)
+		w.refused(t, 409, "fence_changed", "POST", "/api/v1/lanes/deploy/force-release", fmt.Sprintf(`{"reason":"stuck","fence":%d}`, first.Fence))
+		var did struct{ Released bool }
+		w.must(t, 200, "POST", "/api/v1/lanes/deploy/force-release", fmt.Sprintf(`{"reason":"stuck","fence":%d}`, second.Fence), &did)
+		if !did.Released {
+			t.Error("the hold with the fence goes on")
+		}
+		w.refused(t, 409, "fence_changed", "POST", "/api/v1/lanes/deploy/force-release", fmt.Sprintf(`{"reason":"stuck","fence":%d}`, second.Fence))
+	})
+}
+
+// TestATraceTellsWhatWasHeldAndWhatItCost in the listing and in its story.
+func TestATraceTellsWhatWasHeldAndWhatItCost(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var e struct{ ID, TraceID string }
+		w.must(t, 201, "POST", "/api/v1/executions", `{"agent":"scout","input":{"title":"Read the news"}}`, &e)
+		w.must(t, 200, "POST", "/api/v1/executions/"+e.ID+"/fail", `{"error":"no paper"}`, nil)
+		var list struct {
+			Items []struct {
+				TraceID, Title string
+				Error          *string
+				Tokens         int64
+			}
+		}
+		w.must(t, 200, "GET", "/api/v1/traces", "", &list)
+		if len(list.Items) != 1 || list.Items[0].Title != "Read the news" || list.Items[0].Error == nil || *list.Items[0].Error != "no paper" {
+			t.Errorf("%+v", list)
+		}
+		var o seen
+		w.must(t, 200, "GET", "/api/v1/overview", "", &o)
+		if o.Failures.Count != 1 || o.State != "idle" || len(o.Needs) != 1 || o.Needs[0].Kind != "failure" {
+			t.Errorf("%+v", o)
+		}
+		var told struct {
+			Activities []struct {
+				Kind                 string
+				StartedAt, CreatedAt time.Time
+			}
+		}
+		w.must(t, 200, "GET", "/api/v1/traces/"+list.Items[0].TraceID, "", &told)
+		for _, a := range told.Activities {
+			if a.StartedAt.IsZero() || a.StartedAt.After(a.CreatedAt) || a.Kind == "" {
+				t.Errorf("%+v", a)
+			}
 		}
 	})
 }

@@ -109,7 +109,7 @@ func routes(s *server) []route {
 			caller: "whoever acquired the lane", summary: "Keep a lane"},
 		{method: post, path: v1 + "/lanes/{lane}/release", id: "release-lane", least: auth.Admin, kinds: agents, handler: typed(s.releaseLane), refusals: []int{409},
 			caller: "whoever acquired the lane", summary: "Give a lane back"},
-		{method: post, path: v1 + "/lanes/{lane}/force-release", id: "force-release-lane", least: auth.Admin, handler: typed(s.forceReleaseLane),
+		{method: post, path: v1 + "/lanes/{lane}/force-release", id: "force-release-lane", least: auth.Admin, handler: typed(s.forceReleaseLane), refusals: []int{409},
 			caller: "the Engine Room, lanekeeper locks release", summary: "End somebody else's hold on a lane"},
 
 		{method: get, path: v1 + "/secrets", id: "list-secrets", least: auth.Admin, handler: typed(s.listSecrets),

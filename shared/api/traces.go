@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"math"
 	"slices"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/overview"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -52,7 +55,7 @@ type traceAnswer struct {
 	DurationMS int64           `json:"durationMs" doc:"Until its end, or until now"`
 	Executions []executionItem `json:"executions" nullable:"false" doc:"Oldest first"`
 	Activities []activityItem  `json:"activities" nullable:"false" doc:"In order"`
-	Holds      []laneItem      `json:"holds" nullable:"false" doc:"Held now by something in it"`
+	Holds      []laneItem      `json:"holds" nullable:"false" doc:"By something in it: those that are held now, and before them those that are over"`
 	Usage      tokenUsage      `json:"usage" doc:"Of all executions together"`
 	CostUSD    float64         `json:"costUsd" doc:"Of all executions together"`
 	Steps      *[]traceStep    `json:"steps,omitempty" doc:"With include=steps: the system prompts and messages of the executions, in order"`
@@ -71,27 +74,44 @@ type tracesInput struct {
 
 // traceItem is a trace in a listing, as its first execution describes it.
 type traceItem struct {
-	TraceID     trace.ID         `json:"traceId"`
-	Surface     string           `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker" doc:"What started it"`
-	Agent       string           `json:"agent"`
-	Status      execution.Status `json:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled" doc:"Of its first execution"`
-	ExecutionID string           `json:"executionId" doc:"The first one"`
-	StartedAt   time.Time        `json:"startedAt"`
-	EndedAt     *time.Time       `json:"endedAt,omitempty"`
+	TraceID      trace.ID         `json:"traceId"`
+	Surface      string           `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker" doc:"What started it"`
+	Agent        string           `json:"agent"`
+	Status       execution.Status `json:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled" doc:"Of its first execution"`
+	ExecutionID  string           `json:"executionId" doc:"The first one"`
+	Title        string           `json:"title" doc:"What its first execution works on; empty: it is not known"`
+	Tokens       int64            `json:"tokens" doc:"Of all its executions"`
+	CostMicroUSD int64            `json:"costMicroUsd" doc:"Of all its executions, as far as it is known"`
+	Error        *string          `json:"error" doc:"The latest of its executions; null: none failed"`
+	StartedAt    time.Time        `json:"startedAt"`
+	EndedAt      *time.Time       `json:"endedAt,omitempty"`
 }
 
 // listTraces lists the traces that have executions, newest first. It is called by the Engine Room,
 // lanekeeper traces and scripts.
 func (s *server) listTraces(ctx context.Context, in *tracesInput) (*answer[page[traceItem]], error) {
-	found, next, err := s.executions(ctx, execution.Filter{
-		Agent: in.Agent, Surface: surfaceOf(in.Surface), Status: in.Status, Since: in.Since, Until: in.Until, Limit: in.Limit, Roots: true,
-	}, in.Cursor)
+	at, id, err := position(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	found, more, err := s.Runs.Roots(ctx, workspace(ctx), execution.Filter{
+		Agent: in.Agent, Surface: surfaceOf(in.Surface), Status: in.Status, Since: in.Since, Until: in.Until,
+		Before: execution.Position{At: at, ID: id}, Limit: in.Limit,
+	})
 	if err != nil {
 		return nil, err
 	}
 	items := make([]traceItem, len(found))
-	for i, e := range executionItems(found) {
-		items[i] = traceItem{e.TraceID, e.Surface, e.Agent, e.Status, e.ID, e.CreatedAt, e.EndedAt}
+	for i, r := range found {
+		items[i] = traceItem{
+			TraceID: r.Trace, Surface: surfaceName(r.Surface), Agent: r.Agent, Status: r.Status, ExecutionID: r.ID, Title: titleOf(r.Execution),
+			Tokens: r.Tokens, CostMicroUSD: int64(math.Round(r.TotalUSD * 1e6)), Error: text(r.TraceError), StartedAt: r.CreatedAt.UTC(), EndedAt: utc(r.EndedAt),
+		}
+	}
+	next := ""
+	if more {
+		last := found[len(found)-1]
+		next = cursor{last.CreatedAt, last.ID}.String()
 	}
 	return listing(items, next), nil
 }
@@ -131,7 +151,7 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 	}
 	t := traceAnswer{
 		TraceID: id, Surface: surfaceName(info.Surface), Status: status(*total, *executions, *activities),
-		Executions: executionItems(*executions), Activities: activityItems(*activities), Holds: laneItems(held),
+		Executions: executionItems(*executions), Activities: activityItems(*activities), Holds: append(endedHolds(*executions), laneItems(held)...),
 		Usage:   tokenUsage{total.PromptTokens, total.CompletionTokens, total.PromptTokens + total.CompletionTokens},
 		CostUSD: total.CostUSD, Truncated: long || total.Executions > len(*executions),
 	}
@@ -141,6 +161,26 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 	}
 	t.span(*total, *executions, *activities, held, s.Clock())
 	return answered(t), nil
+}
+
+// endedHolds tells of the lanes that executions had and that they have given back.
+func endedHolds(executions []execution.Execution) []laneItem {
+	items := []laneItem{}
+	for _, e := range executions {
+		ended := e.EndedAt
+		if e.Status == execution.Waiting || e.Status == execution.Parked {
+			ended = &e.UpdatedAt
+		}
+		if e.Subject == "" || ended == nil {
+			continue
+		}
+		items = append(items, laneItem{
+			Lane: e.Subject, Label: cmp.Or(titleOf(e), overview.LabelOf(e.Subject)), Holder: lane.Holder(surfaceName(e.Surface) + "/" + string(e.Trace)),
+			AcquiredAt: e.CreatedAt.UTC(), LockedAt: e.CreatedAt.UTC(), ExpiresAt: ended.UTC(), EndedAt: utc(ended),
+			AgeMS: max(0, ended.Sub(e.CreatedAt).Milliseconds()), ExecutionID: e.ID, TraceID: string(e.Trace),
+		})
+	}
+	return items
 }
 
 // status returns the state of a trace. Executions that run or wait decide it first, then the end of

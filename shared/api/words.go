@@ -2,32 +2,17 @@ package api
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/overview"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// maxTitle is the largest length of a title that is taken from a message, in characters.
-const maxTitle = 80
-
-// titleOf describes for people what an execution works on. It returns the title of the objective,
-// the name of the automation, the beginning of the message, the name of the skill, or the task,
-// whichever the input has first.
-func titleOf(e execution.Execution) string {
-	var about struct{ Title, Name, Message, Skill, Task string }
-	if json.Unmarshal(e.Input, &about) != nil {
-		return ""
-	}
-	title := strings.Join(strings.Fields(cmp.Or(about.Title, about.Name, about.Message, about.Skill, about.Task)), " ")
-	if r := []rune(title); len(r) > maxTitle {
-		return string(r[:maxTitle-1]) + "…"
-	}
-	return title
-}
+// titleOf describes for people what an execution works on.
+func titleOf(e execution.Execution) string { return overview.Title(e.Input) }
 
 // inputOf returns an execution's input with our own keys in camelCase. It does not change what a
 // client gave: the whole input of an external execution, and the values within our own inputs.

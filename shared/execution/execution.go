@@ -106,6 +106,7 @@ type queries struct {
 	SealedInputs, ResealInput   db.Query
 	End, Standing, SeizeParent  db.Query
 	Rejoin, Park, History       db.Query
+	Roots                       db.Query
 }
 
 // Store is the executions of all workspaces.
@@ -300,9 +301,14 @@ func (s *Store) Doing(ctx context.Context, ws db.Workspace, id string) (string, 
 }
 
 func collect(into *[]Execution) func(db.Scan) error {
-	return db.Append(into, func(scan db.Scan, e *Execution) error {
-		return scan(&e.ID, &e.Agent, &e.Surface, &e.Trace, db.Optional(&e.Parent), db.Optional(&e.Subject), db.Optional(&e.Slot), &e.Status,
-			&e.Attempt, &e.Cuts, &e.Parks, &e.Input, &e.Result, db.Optional(&e.Error), &e.PromptTokens, &e.CompletionTokens, &e.CostUSD,
-			db.Optional(&e.Persona), &e.PersonaVersion, &e.CreatedAt, &e.UpdatedAt, &e.EndedAt)
-	})
+	return db.Append(into, func(scan db.Scan, e *Execution) error { return scan(e.columns()...) })
+}
+
+// columns are where the columns of a row go.
+func (e *Execution) columns() []any {
+	return []any{
+		&e.ID, &e.Agent, &e.Surface, &e.Trace, db.Optional(&e.Parent), db.Optional(&e.Subject), db.Optional(&e.Slot), &e.Status,
+		&e.Attempt, &e.Cuts, &e.Parks, &e.Input, &e.Result, db.Optional(&e.Error), &e.PromptTokens, &e.CompletionTokens, &e.CostUSD,
+		db.Optional(&e.Persona), &e.PersonaVersion, &e.CreatedAt, &e.UpdatedAt, &e.EndedAt,
+	}
 }

@@ -1,3 +1,19 @@
+-- part: Listed
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+       persona, persona_version, created_at, updated_at, ended_at
+  FROM executions
+ WHERE workspace_id = $1
+   AND (CAST($2 AS text) IS NULL OR agent = $2)
+   AND (CAST($3 AS text) IS NULL OR surface = $3)
+   AND (CAST($4 AS text) IS NULL OR status = $4)
+   AND (CAST($5 AS text) IS NULL OR trace_id = $5)
+   AND (CAST($6 AS text) IS NULL OR subject = $6)
+   AND (NOT $12 OR parent_id IS NULL)
+   AND created_at >= $7 AND created_at < $8
+   AND (created_at, id) < ($9, $10)
+ ORDER BY created_at DESC, id DESC
+ LIMIT $11;
+
 -- name: Start
 -- The execution keeps the version of its persona that $12 names, or else the present one.
 INSERT INTO executions (workspace_id, id, agent, surface, trace_id, parent_id, subject, slot, status, cuts, input, persona, persona_version, created_at, updated_at)
@@ -115,20 +131,17 @@ SELECT e.agent, e.status, coalesce(max(s.step), 0)
  GROUP BY e.agent, e.status;
 
 -- name: List
-SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
-       persona, persona_version, created_at, updated_at, ended_at
-  FROM executions
- WHERE workspace_id = $1
-   AND (CAST($2 AS text) IS NULL OR agent = $2)
-   AND (CAST($3 AS text) IS NULL OR surface = $3)
-   AND (CAST($4 AS text) IS NULL OR status = $4)
-   AND (CAST($5 AS text) IS NULL OR trace_id = $5)
-   AND (CAST($6 AS text) IS NULL OR subject = $6)
-   AND (NOT $12 OR parent_id IS NULL)
-   AND created_at >= $7 AND created_at < $8
-   AND (created_at, id) < ($9, $10)
- ORDER BY created_at DESC, id DESC
- LIMIT $11;
+@Listed;
+
+-- name: Roots
+-- The listing, with what all executions of each trace have used and the latest of their errors.
+SELECT l.*, (SELECT CAST(coalesce(sum(x.prompt_tokens + x.completion_tokens), 0) AS bigint) FROM executions x
+              WHERE x.workspace_id = $1 AND x.trace_id = l.trace_id),
+       (SELECT CAST(coalesce(sum(x.cost_usd), 0) AS double precision) FROM executions x WHERE x.workspace_id = $1 AND x.trace_id = l.trace_id),
+       (SELECT x.error FROM executions x WHERE x.workspace_id = $1 AND x.trace_id = l.trace_id AND x.error IS NOT NULL
+         ORDER BY x.created_at DESC, x.id DESC LIMIT 1)
+  FROM (@Listed) AS l
+ ORDER BY l.created_at DESC, l.id DESC;
 
 -- name: Children
 SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,

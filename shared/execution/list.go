@@ -42,6 +42,57 @@ var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // List reads executions, newest first. more says that there are more.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Execution, more bool, err error) {
+	args := f.arguments()
+	err = s.db.Each(ctx, ws, collect(&items), s.q.List, args...)
+	if err != nil {
+		return nil, false, fmt.Errorf("list executions: %w", err)
+	}
+	items, more = f.page(items)
+	return items, more, nil
+}
+
+// A Root is an execution that began its trace, with what all executions of the trace used.
+type Root struct {
+	Execution
+	Tokens     int64
+	TotalUSD   float64
+	TraceError string // the latest; empty: nothing failed
+}
+
+// Roots reads the executions that began their trace, newest first, whatever f.Roots says. more says that
+// there are more.
+func (s *Store) Roots(ctx context.Context, ws db.Workspace, f Filter) (items []Root, more bool, err error) {
+	f.Roots = true
+	err = s.db.Each(ctx, ws, db.Append(&items, func(scan db.Scan, r *Root) error {
+		return scan(append(r.columns(), &r.Tokens, &r.TotalUSD, db.Optional(&r.TraceError))...)
+	}), s.q.Roots, f.arguments()...)
+	if err != nil {
+		return nil, false, fmt.Errorf("list traces: %w", err)
+	}
+	if limit := f.limit(); len(items) > limit {
+		return items[:limit], true, nil
+	}
+	return items, false, nil
+}
+
+// limit returns how many executions a page has.
+func (f Filter) limit() int {
+	if f.Limit <= 0 {
+		return defaultLimit
+	}
+	return min(f.Limit, maxLimit)
+}
+
+// page cuts what was read to a page.
+func (f Filter) page(items []Execution) ([]Execution, bool) {
+	if limit := f.limit(); len(items) > limit {
+		return items[:limit], true
+	}
+	return items, false
+}
+
+// arguments returns the arguments of the part Listed, which reads one row more than a page has.
+func (f Filter) arguments() []any {
 	if f.Before.ID == "" {
 		f.Before = Position{endOfTime, lastUUID}
 	}
@@ -51,19 +102,10 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Ex
 	if f.Until.IsZero() {
 		f.Until = endOfTime
 	}
-	if f.Limit <= 0 {
-		f.Limit = defaultLimit
+	return []any{
+		db.Null(f.Agent), db.Null(f.Surface), db.Null(f.Status), db.Null(f.Trace), db.Null(f.Subject), f.Since, f.Until,
+		f.Before.At, f.Before.ID, f.limit() + 1, f.Roots,
 	}
-	f.Limit = min(f.Limit, maxLimit)
-	err = s.db.Each(ctx, ws, collect(&items), s.q.List, db.Null(f.Agent), db.Null(f.Surface), db.Null(f.Status), db.Null(f.Trace),
-		db.Null(f.Subject), f.Since, f.Until, f.Before.At, f.Before.ID, f.Limit+1, f.Roots)
-	if err != nil {
-		return nil, false, fmt.Errorf("list executions: %w", err)
-	}
-	if len(items) > f.Limit {
-		return items[:f.Limit], true, nil
-	}
-	return items, false, nil
 }
 
 // maxChildren is the largest number of children that are listed.

@@ -94,6 +94,8 @@ func NewHolder(function, instance string, id trace.ID) Holder {
 var (
 	// ErrLost means that the hold is over. It expired, was released, or was taken away.
 	ErrLost = errors.New("the hold on the lane is over")
+	// ErrFence means that the hold with the given fence is over.
+	ErrFence = errors.New("the lane is not held under this fence")
 	// ErrTTL means that the time to live is not between 1 ms and [MaxTTL].
 	ErrTTL = errors.New("a lane is held for 1 ms to 1 h")
 	// ErrToken means that the token of a request is not a UUID.

@@ -16,6 +16,10 @@ SELECT lane, locked_by, fence, ttl_ms, locked_at, expires_at, wanted_at, wanted_
 UPDATE agent_locks SET token = NULL, expires_at = lk_now(), wanted_at = NULL, wanted_by = NULL, execution_id = NULL
  WHERE workspace_id = $1 AND lane = $2 AND token IS NOT NULL AND expires_at > lk_now();
 
+-- name: ForceHold
+UPDATE agent_locks SET token = NULL, expires_at = lk_now(), wanted_at = NULL, wanted_by = NULL, execution_id = NULL
+ WHERE workspace_id = $1 AND lane = $2 AND fence = $3 AND token IS NOT NULL AND expires_at > lk_now();
+
 -- name: ReleaseOf
 UPDATE agent_locks SET token = NULL, expires_at = lk_now(), wanted_at = NULL, wanted_by = NULL, execution_id = NULL
  WHERE workspace_id = $1 AND lane = $2 AND locked_by = $3 AND token IS NOT NULL AND expires_at > lk_now()

@@ -24,6 +24,7 @@ type queries struct {
 	RenewAll                       db.Query
 	Peek, List, Want, Force, Sweep db.Query
 	ReleaseOf, Hurry, Line         db.Query
+	ForceHold                      db.Query
 }
 
 // Store is the lanes of all workspaces.
@@ -532,6 +533,17 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, limit int) ([]Info, e
 	return out, nil
 }
 
+// ListIn adds to a batch a read of the lanes that are held now, as [Store.List] does.
+func (s *Store) ListIn(b *db.Batch, limit int) *[]Info {
+	found := new([]Info)
+	b.Each(func(scan db.Scan) error {
+		i, err := scanInfo(scan)
+		*found = append(*found, i)
+		return err
+	}, s.q.List, limit)
+	return found
+}
+
 // Want marks the current hold, once, to say that somebody waits for the lane. The holder learns it
 // at its next renewal or proof. Want skips a hold whose row a transaction has locked at this
 // moment.
@@ -554,6 +566,18 @@ func (s *Store) ForceRelease(ctx context.Context, tx *db.Tx, name Name) (bool, e
 		return false, fmt.Errorf("force the release of lane %s: %w", name, err)
 	}
 	return n > 0, nil
+}
+
+// ForceReleaseHold ends the hold on a lane that has a fence. It returns [ErrFence] when that hold is over.
+func (s *Store) ForceReleaseHold(ctx context.Context, tx *db.Tx, name Name, fence int64) error {
+	n, err := tx.Exec(ctx, s.q.ForceHold, name, fence)
+	if err == nil && n == 0 {
+		err = ErrFence
+	}
+	if err != nil {
+		return fmt.Errorf("force the release of lane %s: %w", name, err)
+	}
+	return nil
 }
 
 // ForceReleaseIn adds to a batch the end of any hold on a lane, like [Store.ForceRelease].
