@@ -139,7 +139,7 @@ func (f *Facts) NextBeat() *time.Time {
 		if at, ok := slotTime(b.Slot); ok {
 			next = at.Add(f.Every)
 			if late := f.Now.Sub(next); late >= 0 {
-				next = next.Add((late/f.Every + 1) * f.Every)
+				next = next.Add(late.Truncate(f.Every) + f.Every)
 			}
 			break
 		}
