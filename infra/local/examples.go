@@ -11,6 +11,7 @@ var examples = map[string][]string{
 	"milestones": {`create '{"projectId": "ID", "name": "It opens", "dueAt": "2030-05-01T09:00:00Z"}'`, `list projectId=ID`},
 	"tasks": {`create '{"title": "Compare three suppliers", "priority": 8, "tags": ["shop"]}'`, `list status=PENDING 'priority>=8'`,
 		`create 'Compare three suppliers'`, `logs -f ID`,
+		`bulk '{"filter": {"status": "FAILED"}, "action": "retry", "expectedCount": 0}'`,
 		`why ID`, `dependencies ID '{"dependsOn": []}'`, `cancel ID 'not needed any more'`},
 	"agents": {`register new '{"name": "builder", "capabilities": ["go"], "maxConcurrentTasks": 2}'`, `list status=WORKING`, `tasks ID`,
 		`terminate ID '{"reason": "not needed any more", "graceful": false}'`},
@@ -26,6 +27,8 @@ var examples = map[string][]string{
 	"webhook-sources": {`create '{"name": "orders", "kind": "token", "rules": [{"event": "*", "then": {"skill": "save_memory", ` +
 		`"with": {"category": "orders", "content": "{{body.id}}"}}}]}'`, `rotate-secret ID`},
 	"webhook-endpoints": {`create '{"url": "https://example.com/lanekeeper", "events": ["task.status_changed"]}'`, `test ID`, `rotate-secret ID`},
+	"failures":          {`list`},
+	"outbox":            {`bulk '{"filter": {"status": "failed"}, "action": "resend", "expectedCount": 0}'`},
 	"deliveries":        {`list status=parked`, `list direction=outbound status=failed`, `redeliver ID`},
 	"approvals":         {`list status=pending`, `approve ID`, `reject ID '{"reason": "too early"}'`},
 	"activity":          {`list surface=heartbeat limit=20`, `histogram surface=heartbeat`},

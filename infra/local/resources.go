@@ -48,7 +48,7 @@ func resources() []resource {
 			words("list show create edit delete"), nil},
 		{"tasks", "durable work for agents",
 			heads("STATUS=status", "PRIORITY=priority", "DONE %=progressPercent", "TITLE=title", "ID=id:id"),
-			words("list show create edit"), words("why logs cancel retry archive dependencies progress complete fail usage validate-usage")},
+			words("list show create edit bulk"), words("why graph logs cancel retry archive dependencies progress complete fail usage validate-usage")},
 		{"agents", "who works on tasks",
 			heads("NAME=name", "STATUS=status", "HEALTH=health", "TASKS=openTasks", "SEEN=lastSeenAt:time", "ID=id:id"),
 			words("list show register"), words("health tasks token terminate heartbeat claim")},
@@ -67,16 +67,16 @@ func resources() []resource {
 			words("list show create edit delete"), words("rotate-secret test")},
 		{"deliveries", "webhooks that came, and with direction=outbound those that went",
 			heads("WHEN=createdAt:time", "SOURCE=source", "EVENT=event", "STATUS=status", "ANSWER=statusCode", "DID=action", "ID=id:id"),
-			words("list show"), words("redeliver")},
+			words("list show bulk"), words("redeliver")},
 		{"memories", "what agents remember", heads("CATEGORY=category", "IMPORTANCE=importance", "CONTENT=content", "ID=id:id"),
-			words("list show create edit delete"), nil},
+			words("list show create edit delete bulk"), nil},
 		{"memory-categories", "what kinds of things they remember", heads("CATEGORY=category", "MEMORIES=count:count"), words("list"), nil},
 		{"personas", "by whose words agents work",
 			heads("NAME=name:name", "VERSION=version", "CALLED=displayName", "MODEL=model", "SINCE=createdAt:time"),
 			words("list show put"), words("versions")},
 		{"approvals", "calls that wait for a person",
 			heads("SKILL=skill", "INPUT=input:data", "STATUS=status", "ASKED=requestedAt:time", "ID=id:id"),
-			words("list show"), words("approve reject")},
+			words("list show bulk"), words("approve reject")},
 		{"activity", "what agents did",
 			heads("WHEN=createdAt:time", "SURFACE=surface", "WHAT=skillName", "STATUS=status", "TRACE=traceId:id"), words("list histogram"), nil},
 		{"audit", "what people and programs did by way of the API",
@@ -90,6 +90,9 @@ func resources() []resource {
 			words("list show"), words("replay fork")},
 		{"threads", "conversations, and who has them", heads("CHANNEL=channel", "ADDRESS=address", "QUEUED=queued", "ID=id:id"),
 			words("list show create resend"), words("why messages outbox lock unlock park send force-unlock")},
+		{"failures", "what has failed and needs a person",
+			heads("WHEN=at:time", "KIND=kind", "WHAT=title", "WHY=why", "ID=id:id"), words("list dismiss"), nil},
+		{"outbox", "messages that failed, to be sent again together", nil, words("bulk"), nil},
 		{"lanes", "lanes, as programs without a database take them",
 			heads("LANE=lane:name", "HELD BY=holder", "ENDS=expiresAt:time", "WANTED BY=wantedBy"),
 			words("list history"), words("why acquire renew release force-release")},
@@ -125,7 +128,7 @@ func resources() []resource {
 // reads are the actions that only ask, unless they are given JSON where written says
 // by what method that is sent.
 var (
-	reads   = []string{"health", "outbox", "projection", "why", "events", "logs", "messages", "series", "steps", "tasks", "versions"}
+	reads   = []string{"health", "outbox", "projection", "graph", "why", "events", "logs", "messages", "series", "steps", "tasks", "versions"}
 	written = map[string]string{
 		"messages": http.MethodPost, "steps": http.MethodPut, "dependencies": http.MethodPut, "progress": http.MethodPatch,
 	}
@@ -137,7 +140,7 @@ var texts = map[string]map[string]string{"tasks": {"create": "title", "cancel": 
 // taken is what the words of a resource take.
 var taken = map[string]string{
 	"list": "[NAME=VALUE …]", "history": "[NAME=VALUE …]", "histogram": "[NAME=VALUE …]", "follow": "[NAME=VALUE …]", "show": "ID", "create": "JSON", "edit": "ID JSON", "delete": "ID",
-	"register": "ID|new JSON", "reallocate": "JSON", "resend": "ID MESSAGE", "set": "NAME <FILE", "put": "NAME JSON", "commands": "JSON", "rotate": "[--keep-key]",
+	"register": "ID|new JSON", "reallocate": "JSON", "bulk": "JSON", "dismiss": "KIND ID", "resend": "ID MESSAGE", "set": "NAME <FILE", "put": "NAME JSON", "commands": "JSON", "rotate": "[--keep-key]",
 }
 
 // usage is what a resource's verb takes.
@@ -236,7 +239,9 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 	case what == "create" && n == 1:
 		body, err = c.document(orField(given[0], texts[r.name][what]))
 		return http.MethodPost, at(), body, err
-	case what == "reallocate" && n == 1:
+	case what == "dismiss" && n == 2:
+		return http.MethodPost, at(given[0], given[1], what), json.RawMessage("{}"), nil
+	case (what == "reallocate" || what == "bulk") && n == 1:
 		body, err = c.document(given[0])
 		return http.MethodPost, at(what), body, err
 	case what == "edit" && n == 2:

@@ -233,7 +233,7 @@ func (s *server) listTasksOfAgent(ctx context.Context, in *struct {
 	if _, err := s.Agents.Get(ctx, workspace(ctx), in.id()); err != nil {
 		return nil, err
 	}
-	return s.listTasks(ctx, &listTasksInput{Status: in.Status, AgentID: in.id(), Sort: task.Newest, Cursor: in.Cursor, Limit: in.Limit})
+	return s.listTasks(ctx, &listTasksInput{TaskFilter: TaskFilter{Status: in.Status, AgentID: in.id()}, Sort: task.Newest, Cursor: in.Cursor, Limit: in.Limit})
 }
 
 // agentToken is a new token.

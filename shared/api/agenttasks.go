@@ -26,6 +26,8 @@ type taskItem struct {
 	TaskType         string          `json:"taskType,omitempty"`
 	Status           task.Status     `json:"status" enum:"PENDING,ASSIGNED,RUNNING,PAUSED,COMPLETED,FAILED,ABORTED,ARCHIVED"`
 	StatusReason     string          `json:"statusReason,omitempty"`
+	ReasonCode       task.Code       `json:"reasonCode,omitempty" enum:"dependency,dependency_failed,thread,no_agent,agents_full,budget,paused,backoff,cancelled" doc:"Only in listings, of a task that waits: the main reason"`
+	WhySummary       string          `json:"whySummary,omitempty" doc:"That reason in one sentence"`
 	Cancelled        bool            `json:"cancelled" doc:"ABORTED for good: it is never requeued"`
 	Priority         int             `json:"priority" doc:"1 to 10; 10 comes first"`
 	Attempt          int             `json:"attempt" doc:"The number of the latest attempt, which reports name; 0: there was none"`
@@ -131,23 +133,50 @@ func (s *server) createTask(ctx context.Context, in *createTaskInput) (*createdA
 	return &createdAt[taskItem]{"/api/v1/agent-tasks/" + t.ID, tagOf(t.Version), taskOf(t)}, nil
 }
 
+// TaskFilter narrows a set of tasks. Fields that are left out match all.
+type TaskFilter struct {
+	Status        task.Status `query:"status" json:"status,omitempty" enum:"PENDING,ASSIGNED,RUNNING,PAUSED,COMPLETED,FAILED,ABORTED,ARCHIVED"`
+	Priority      int         `query:"priority" json:"priority,omitempty" minimum:"1" maximum:"10" doc:"This priority"`
+	MinPriority   int         `query:"minPriority" json:"minPriority,omitempty" minimum:"1" maximum:"10" doc:"priority>=8 says the same"`
+	MaxPriority   int         `query:"maxPriority" json:"maxPriority,omitempty" minimum:"1" maximum:"10" doc:"priority<=8 says the same"`
+	Tags          string      `query:"tags" json:"tags,omitempty" maxLength:"1100" doc:"With commas between: the task has all of them"`
+	AgentID       string      `query:"agentId" json:"agentId,omitempty" format:"uuid"`
+	TaskType      string      `query:"taskType" json:"taskType,omitempty" maxLength:"100"`
+	ThreadID      string      `query:"threadId" json:"threadId,omitempty" format:"uuid"`
+	ProjectID     string      `query:"projectId" json:"projectId,omitempty" format:"uuid"`
+	MilestoneID   string      `query:"milestoneId" json:"milestoneId,omitempty" format:"uuid"`
+	Search        string      `query:"search" json:"search,omitempty" maxLength:"200" doc:"Part of the title or the description"`
+	CreatedAfter  time.Time   `query:"createdAfter" json:"createdAfter,omitempty"`
+	CreatedBefore time.Time   `query:"createdBefore" json:"createdBefore,omitempty"`
+	ReasonCode    task.Code   `query:"reasonCode" json:"reasonCode,omitempty" enum:"dependency,dependency_failed,thread,no_agent,agents_full,budget,paused,backoff,cancelled" doc:"Tasks that wait for this reason. A page may hold fewer than limit; nextCursor says whether there are more"`
+}
+
+// of returns the filter without a position. at is where the request has the fields.
+func (f TaskFilter) of(at string) (task.Filter, error) {
+	out := task.Filter{
+		Status: f.Status, MinPriority: f.MinPriority, MaxPriority: f.MaxPriority, Agent: strings.ToLower(f.AgentID), Type: f.TaskType,
+		Thread: strings.ToLower(f.ThreadID), Project: strings.ToLower(f.ProjectID), Milestone: strings.ToLower(f.MilestoneID), Text: f.Search,
+		CreatedAfter: f.CreatedAfter, CreatedBefore: f.CreatedBefore,
+	}
+	if f.Priority != 0 {
+		if f.MinPriority != 0 || f.MaxPriority != 0 {
+			return out, invalid(problem.At(at+".priority", "goes without minPriority and maxPriority"))
+		}
+		out.MinPriority, out.MaxPriority = f.Priority, f.Priority
+	}
+	for tag := range strings.SplitSeq(f.Tags, ",") {
+		if tag = strings.TrimSpace(tag); tag != "" {
+			out.Tags = append(out.Tags, tag)
+		}
+	}
+	return out, nil
+}
+
 type listTasksInput struct {
-	Status        task.Status `query:"status" enum:"PENDING,ASSIGNED,RUNNING,PAUSED,COMPLETED,FAILED,ABORTED,ARCHIVED"`
-	Priority      int         `query:"priority" minimum:"1" maximum:"10" doc:"This priority"`
-	MinPriority   int         `query:"minPriority" minimum:"1" maximum:"10" doc:"priority>=8 says the same"`
-	MaxPriority   int         `query:"maxPriority" minimum:"1" maximum:"10" doc:"priority<=8 says the same"`
-	Tags          string      `query:"tags" maxLength:"1100" doc:"With commas between: the task has all of them"`
-	AgentID       string      `query:"agentId" format:"uuid"`
-	TaskType      string      `query:"taskType" maxLength:"100"`
-	ThreadID      string      `query:"threadId" format:"uuid"`
-	ProjectID     string      `query:"projectId" format:"uuid"`
-	MilestoneID   string      `query:"milestoneId" format:"uuid"`
-	Search        string      `query:"search" maxLength:"200" doc:"Part of the title or the description"`
-	CreatedAfter  time.Time   `query:"createdAfter"`
-	CreatedBefore time.Time   `query:"createdBefore"`
-	Sort          task.Order  `query:"sort" enum:"-createdAt,createdAt,-priority" default:"-createdAt" doc:"-priority: in the order in which agents get them"`
-	Cursor        string      `query:"cursor" maxLength:"200"`
-	Limit         int         `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	TaskFilter
+	Sort   task.Order `query:"sort" enum:"-createdAt,createdAt,-priority" default:"-createdAt" doc:"-priority: in the order in which agents get them"`
+	Cursor string     `query:"cursor" maxLength:"200"`
+	Limit  int        `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
 // listTasks is called by the Engine Room, scripts and lanekeeper tasks.
@@ -156,37 +185,45 @@ func (s *server) listTasks(ctx context.Context, in *listTasksInput) (*answer[pag
 	if err != nil {
 		return nil, err
 	}
-	f := task.Filter{
-		Status: in.Status, MinPriority: in.MinPriority, MaxPriority: in.MaxPriority, Agent: strings.ToLower(in.AgentID), Type: in.TaskType,
-		Thread: strings.ToLower(in.ThreadID), Project: strings.ToLower(in.ProjectID), Milestone: strings.ToLower(in.MilestoneID), Text: in.Search, CreatedAfter: in.CreatedAfter, CreatedBefore: in.CreatedBefore, Order: in.Sort,
-		After: after, Limit: in.Limit + 1,
-	}
-	if in.Priority != 0 {
-		if in.MinPriority != 0 || in.MaxPriority != 0 {
-			return nil, invalid(problem.At("query.priority", "goes without minPriority and maxPriority"))
-		}
-		f.MinPriority, f.MaxPriority = in.Priority, in.Priority
-	}
-	for tag := range strings.SplitSeq(in.Tags, ",") {
-		if tag = strings.TrimSpace(tag); tag != "" {
-			f.Tags = append(f.Tags, tag)
-		}
-	}
-	found, err := s.Tasks.List(ctx, workspace(ctx), f)
+	f, err := in.of("query")
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		last := found[in.Limit-1]
-		next = cursor{last.CreatedAt, strconv.Itoa(last.Priority) + "." + last.ID}.String()
-	}
-	items := make([]taskItem, len(found))
-	for i, t := range found {
-		items[i] = taskOf(t)
+	f.Order, f.After, f.Limit = in.Sort, after, in.Limit+1
+	items, next, err := s.waitingTasks(ctx, f, in.ReasonCode, in.Limit)
+	if err != nil {
+		return nil, err
 	}
 	return listing(items, next), nil
+}
+
+// getTaskGraph is called by the Engine Room.
+func (s *server) getTaskGraph(ctx context.Context, in *struct {
+	IDPath
+	Hops int `query:"hops" minimum:"1" maximum:"5" default:"2" doc:"How far from the task, in both directions"`
+}) (*answer[taskGraph], error) {
+	g, err := s.Tasks.Graph(ctx, workspace(ctx), in.id(), in.Hops)
+	if err != nil {
+		return nil, err
+	}
+	out := taskGraph{Nodes: make([]graphNode, len(g.Nodes)), Edges: make([]graphEdge, len(g.Edges)), Truncated: g.Truncated}
+	waiting := []task.Task{}
+	for _, n := range g.Nodes {
+		if waits(n.Task) {
+			waiting = append(waiting, n.Task)
+		}
+	}
+	reasons, err := s.Coordinator.Main(ctx, workspace(ctx), waiting)
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range g.Nodes {
+		out.Nodes[i] = graphNode{ID: n.ID, Title: n.Title, Status: n.Status, ReasonCode: reasons[n.ID].Code, Hops: n.Hops}
+	}
+	for i, e := range g.Edges {
+		out.Edges[i] = graphEdge{e.From, e.To, e.Blocking}
+	}
+	return answered(out), nil
 }
 
 // taskPlace reads the cursor of a listing of tasks: a time, a priority and an id.

@@ -24,6 +24,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/failure"
 	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/overview"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
@@ -126,6 +127,7 @@ type server struct {
 	// columns are the fields of the items of each listing, by the operation's id.
 	columns map[string][]string
 
+	failed    *failure.Store
 	overviews *overview.Store
 	runs      *telling.Executions
 	open      sse.Open
@@ -154,6 +156,9 @@ func New(d Deps) (http.Handler, error) {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}
 	if s.gauges, err = observe.NewGauges(d.DB); err != nil {
+		return nil, fmt.Errorf("make the API: %w", err)
+	}
+	if s.failed, err = failure.New(d.DB); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}
 	sources := overview.Sources{Switches: d.Switches, Budgets: d.Budgets, Workspaces: d.Workspaces, Every: d.BeatEvery}

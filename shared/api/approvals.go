@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,6 +40,54 @@ type approvalItem struct {
 	DecidedAt   *time.Time      `json:"decidedAt,omitempty"`
 	DecidedBy   string          `json:"decidedBy,omitempty"`
 	ExecutedAt  *time.Time      `json:"executedAt,omitempty"`
+
+	Title       string          `json:"title" doc:"What the call would do, in one line"`
+	Outside     bool            `json:"outside" doc:"The execution had read text from outside before it asked"`
+	Untrusted   []readText      `json:"untrusted" nullable:"false" doc:"The text from outside that it had read, the first first; at most 10"`
+	History     approvalHistory `json:"history" doc:"The last decisions on calls of this skill, at most 100"`
+	InputDigest string          `json:"inputDigest" doc:"Of the call that an approval binds; approve takes it as digest"`
+}
+
+// readText is text from outside that an execution has read.
+type readText struct {
+	What  string    `json:"what" doc:"The skill that brought it, or message: it came with the first message"`
+	Where string    `json:"where" doc:"From where, such as an address; empty: not known"`
+	At    time.Time `json:"at"`
+}
+
+type approvalHistory struct {
+	Approved int `json:"approved" doc:"As they were asked for"`
+	Rejected int `json:"rejected"`
+	Edited   int `json:"edited" doc:"Approved with other arguments"`
+}
+
+// withContext adds to approvals what a person should know before they decide.
+func (s *server) withContext(ctx context.Context, found ...approval.Approval) ([]approvalItem, error) {
+	contexts, err := s.Approvals.Contexts(ctx, workspace(ctx), found)
+	if err != nil {
+		return nil, err
+	}
+	known := s.Guard.Redactor(ctx, workspace(ctx))
+	items := make([]approvalItem, len(found))
+	for i, a := range found {
+		c := contexts[a.ID]
+		item := approvalItemOf(a)
+		item.History = approvalHistory{c.History.Approved, c.History.Rejected, c.History.Edited}
+		for _, r := range c.Read {
+			item.Untrusted = append(item.Untrusted, readText{cmp.Or(r.What, "message"), known.Text(r.Where), r.At.UTC()})
+		}
+		items[i] = item
+	}
+	return items, nil
+}
+
+// oneWithContext is withContext for a single approval.
+func (s *server) oneWithContext(ctx context.Context, a approval.Approval) (*answer[approvalItem], error) {
+	items, err := s.withContext(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return answered(items[0]), nil
 }
 
 func approvalItemOf(a approval.Approval) approvalItem {
@@ -47,6 +96,7 @@ func approvalItemOf(a approval.Approval) approvalItem {
 		Why: a.Why, Reason: a.Reason, Result: a.Result, Error: a.Error,
 		Agent: a.Agent, Surface: surfaceName(a.Surface), ExecutionID: a.Execution, CallID: a.Call, TraceID: a.Trace,
 		RequestedAt: a.RequestedAt.UTC(), ExpiresAt: a.ExpiresAt.UTC(), DecidedAt: utc(a.DecidedAt), DecidedBy: a.DecidedBy, ExecutedAt: utc(a.ExecutedAt),
+		Title: a.Title(), Outside: a.Untrusted, Untrusted: []readText{}, InputDigest: a.Digest,
 	}
 }
 
@@ -59,6 +109,8 @@ func utc(t *time.Time) *time.Time {
 
 type approvalsInput struct {
 	Status string `query:"status" enum:"pending,approved,rejected,expired,executed"`
+	Skill  string `query:"skill" maxLength:"255"`
+	Agent  string `query:"agent" maxLength:"255"`
 	Cursor string `query:"cursor" maxLength:"200"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
@@ -70,14 +122,14 @@ func (s *server) listApprovals(ctx context.Context, in *approvalsInput) (*answer
 		return nil, err
 	}
 	found, more, err := s.Approvals.List(ctx, workspace(ctx), approval.Filter{
-		Status: approval.Status(in.Status), Before: approval.Position{At: at, ID: id}, Limit: in.Limit,
+		Status: approval.Status(in.Status), Skill: in.Skill, Agent: in.Agent, Before: approval.Position{At: at, ID: id}, Limit: in.Limit,
 	})
 	if err != nil {
 		return nil, err
 	}
-	items := make([]approvalItem, len(found))
-	for i, a := range found {
-		items[i] = approvalItemOf(a)
+	items, err := s.withContext(ctx, found...)
+	if err != nil {
+		return nil, err
 	}
 	next := ""
 	if more {
@@ -93,26 +145,27 @@ func (s *server) getApproval(ctx context.Context, in *IDPath) (*answer[approvalI
 	if err != nil {
 		return nil, err
 	}
-	return answered(approvalItemOf(a)), nil
+	return s.oneWithContext(ctx, a)
 }
 
 type approveInput struct {
 	IDPath
 	Body struct {
-		Input json.RawMessage `json:"input,omitempty" doc:"What to make the call with instead; it must fit the skill's parameters"`
+		Input  json.RawMessage `json:"input,omitempty" doc:"What to make the call with instead; it must fit the skill's parameters"`
+		Digest string          `json:"digest,omitempty" maxLength:"100" doc:"The inputDigest that was shown: another call than that one is not approved"`
 	}
 }
 
 // approve allows a call and makes it at once in this process. It is called by the Engine Room.
 func (s *server) approve(ctx context.Context, in *approveInput) (*answer[approvalItem], error) {
 	by, _ := auth.From(ctx)
-	a, err := s.Approvals.Approve(ctx, by.Workspace, in.id(), principal(by), in.Body.Input)
+	a, err := s.Approvals.ApproveShown(ctx, by.Workspace, in.id(), principal(by), in.Body.Digest, in.Body.Input)
 	if err != nil {
 		return nil, undecided(err)
 	}
 	s.Log.InfoContext(ctx, "a call was approved", "approval", a.ID, "skill", a.Skill, "by", by.ID, "edited", len(a.Edited) > 0)
 	s.Kick(by.Workspace)
-	return answered(approvalItemOf(a)), nil
+	return s.oneWithContext(ctx, a)
 }
 
 type rejectInput struct {
@@ -132,7 +185,7 @@ func (s *server) reject(ctx context.Context, in *rejectInput) (*answer[approvalI
 	}
 	s.Log.InfoContext(ctx, "a call was rejected", "approval", a.ID, "skill", a.Skill, "by", by.ID)
 	s.Kick(by.Workspace) // the execution that waits for the decision continues
-	return answered(approvalItemOf(a)), nil
+	return s.oneWithContext(ctx, a)
 }
 
 // undecided converts an error of a decision to the problem that the client receives.
@@ -149,6 +202,8 @@ func undecided(err error) error {
 	switch {
 	case errors.Is(err, approval.ErrChanged):
 		return problem.New(http.StatusConflict, "changed", approval.ErrChanged.Error())
+	case errors.Is(err, approval.ErrNotShown):
+		return problem.New(http.StatusConflict, "digest_changed", approval.ErrNotShown.Error())
 	case errors.Is(err, approval.ErrSkillGone):
 		return problem.New(http.StatusConflict, "skill_gone", approval.ErrSkillGone.Error())
 	}

@@ -150,8 +150,8 @@ func TestWhatIsForPersonsAlone(t *testing.T) {
 	}
 	slices.Sort(persons)
 	want := []string{
-		"add-member", "approve-approval", "choose-workspace", "create-api-key", "create-site-key", "create-workspace", "delete-workspace",
-		"patch-member", "reject-approval", "remove-member", "sign-out-member",
+		"add-member", "approve-approval", "bulk-approvals", "choose-workspace", "create-api-key", "create-site-key", "create-workspace",
+		"delete-workspace", "patch-member", "reject-approval", "remove-member", "sign-out-member",
 	}
 	if !slices.Equal(persons, want) {
 		t.Errorf("only persons may call %q, want %q", persons, want)

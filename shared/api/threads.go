@@ -43,6 +43,45 @@ type threadItem struct {
 	Queued    int               `json:"queued" doc:"Messages that wait for the lock"`
 	CreatedAt time.Time         `json:"createdAt"`
 	UpdatedAt time.Time         `json:"updatedAt"`
+
+	LastMessage *lastMessage  `json:"lastMessage,omitempty" doc:"Only in listings and of a single thread"`
+	Holder      *threadHolder `json:"holder,omitempty" doc:"Left out: nobody has it"`
+	ExpiresAt   *time.Time    `json:"expiresAt,omitempty" doc:"When the lock ends by itself, should nobody refresh it"`
+}
+
+// lastMessage is the beginning of the newest message of a conversation.
+type lastMessage struct {
+	Role thread.Role `json:"role" enum:"user,assistant,system,tool"`
+	Text string      `json:"text" doc:"At most 300 characters"`
+	At   time.Time   `json:"at"`
+}
+
+// threadHolder is the execution that has a conversation.
+type threadHolder struct {
+	ExecutionID string     `json:"executionId"`
+	Agent       string     `json:"agent,omitempty"`
+	ExpiresAt   *time.Time `json:"expiresAt,omitempty"`
+	Stale       bool       `json:"stale" doc:"The next to ask takes the thread"`
+}
+
+// glanced adds to threads what a list of conversations shows.
+func (s *server) glanced(ctx context.Context, found ...thread.Thread) ([]threadItem, error) {
+	seen, err := s.Threads.Glances(ctx, workspace(ctx), found)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]threadItem, len(found))
+	for i, t := range found {
+		items[i] = threadOf(t)
+		g := seen[t.ID]
+		if g.Role != "" {
+			items[i].LastMessage = &lastMessage{g.Role, g.Text, g.At.UTC()}
+		}
+		if h := items[i].Holder; h != nil {
+			h.Agent = g.Agent
+		}
+	}
+	return items, nil
 }
 
 func threadOf(t thread.Thread) threadItem {
@@ -55,6 +94,10 @@ func threadOf(t thread.Thread) threadItem {
 			State: l.State, ExecutionID: l.Execution(), Stack: l.Stack, LockedAt: l.Since.UTC(), AgeMS: l.Age.Milliseconds(),
 			ParkedBy: l.ParkedBy, ParkedUntil: l.ParkedUntil,
 		}
+	}
+	if l := t.Lock; l.Holder != "" {
+		item.ExpiresAt = utc(l.Expires())
+		item.Holder = &threadHolder{ExecutionID: l.Execution(), ExpiresAt: item.ExpiresAt, Stale: l.State == thread.Stale}
 	}
 	return item
 }
@@ -115,12 +158,14 @@ func (s *server) listThreads(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	items, next := make([]threadItem, len(found)), ""
-	for i, t := range found {
-		items[i] = threadOf(t)
-		if more {
-			next = cursor{t.CreatedAt, t.ID}.String()
-		}
+	items, err := s.glanced(ctx, found...)
+	if err != nil {
+		return nil, err
+	}
+	next := ""
+	if more {
+		last := found[len(found)-1]
+		next = cursor{last.CreatedAt, last.ID}.String()
 	}
 	return listing(items, next), nil
 }
@@ -131,7 +176,11 @@ func (s *server) getThread(ctx context.Context, in *IDPath) (*answer[threadItem]
 	if err != nil {
 		return nil, err
 	}
-	return answered(threadOf(t)), nil
+	items, err := s.glanced(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return answered(items[0]), nil
 }
 
 // threadWaiter is a message that waits for a thread's lock.

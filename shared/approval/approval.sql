@@ -24,9 +24,11 @@ SELECT id, skill, skill_id, arguments, digest, why, execution_id, call_id, subje
    AND (CAST($2 AS text) IS NULL
      OR status = $2 AND (status <> 'pending' OR expires_at > (SELECT lk_now()))
      OR $2 = 'expired' AND status = 'pending' AND expires_at <= (SELECT lk_now()))
-   AND (requested_at, id) < ($3, $4)
+   AND (CAST($3 AS text) IS NULL OR skill = $3)
+   AND (CAST($4 AS text) IS NULL OR agent = $4)
+   AND (requested_at, id) < ($5, $6)
  ORDER BY requested_at DESC, id DESC
- LIMIT $5;
+ LIMIT $7;
 
 -- name: Pending
 SELECT coalesce(sum(CASE WHEN expires_at > lk_now() THEN 1 ELSE 0 END), 0),

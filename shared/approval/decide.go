@@ -17,6 +17,8 @@ import (
 var (
 	// ErrChanged says that the stored call differs from the requested one.
 	ErrChanged = errors.New("the stored call is not the one that was asked for")
+	// ErrNotShown says that a person decided on another call than the one that is stored now.
+	ErrNotShown = errors.New("the call is not the one that was shown: read it again")
 	// ErrSkillGone says that the skill was deleted or disabled.
 	ErrSkillGone = errors.New("the skill is not there any more, or is disabled")
 )
@@ -38,7 +40,16 @@ func (e *InvalidError) Error() string {
 // [ErrChanged], [ErrSkillGone], [InvalidError], [db.ErrNoRows]. [db.ErrUncertain] means that the
 // decision may have been written.
 func (s *Store) Approve(ctx context.Context, ws db.Workspace, id, by string, edited json.RawMessage) (Approval, error) {
+	return s.ApproveShown(ctx, ws, id, by, "", edited)
+}
+
+// ApproveShown is [Store.Approve] of the call that the person was shown: with another digest than the
+// stored one it returns [ErrNotShown]. Without a digest it does not compare.
+func (s *Store) ApproveShown(ctx context.Context, ws db.Workspace, id, by, digest string, edited json.RawMessage) (Approval, error) {
 	a, err := s.Get(ctx, ws, id)
+	if err == nil && a.Status == Pending && digest != "" && digest != a.Digest {
+		err = ErrNotShown
+	}
 	if err == nil {
 		a, err = s.approve(ctx, ws, a, by, edited)
 	}

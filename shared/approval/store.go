@@ -23,6 +23,7 @@ var files embed.FS
 
 type queries struct {
 	Open, Request, Get, List, Pending db.Query
+	History, Readings                 db.Query
 	Approve, Reject, Expire           db.Query
 	Start, Execute                    db.Query
 }
@@ -137,6 +138,8 @@ func (s *Store) Look(b *db.Batch, id string) *[]Approval {
 // Filter narrows a listing. Empty fields match everything.
 type Filter struct {
 	Status Status
+	Skill  string
+	Agent  string
 	Before Position
 	Limit  int // at most 200; 50 when zero
 }
@@ -164,7 +167,7 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Ap
 		f.Limit = defaultLimit
 	}
 	f.Limit = min(f.Limit, maxLimit)
-	err = s.DB.Each(ctx, ws, collect(&items), s.q.List, db.Null(f.Status), f.Before.At, f.Before.ID, f.Limit+1)
+	err = s.DB.Each(ctx, ws, collect(&items), s.q.List, db.Null(f.Status), db.Null(f.Skill), db.Null(f.Agent), f.Before.At, f.Before.ID, f.Limit+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("list approvals: %w", err)
 	}

@@ -58,12 +58,7 @@ type attempt struct {
 // statements does not depend on that of the covers: two in one round trip, and seven more for each time
 // that periods begin. A transaction locks agents before and tasks after the budgets.
 func (s *Store) Lock(ctx context.Context, tx Tx, covers []Cover) (*Ledger, error) {
-	var keys []scopeKey
-	for _, c := range covers {
-		keys = append(keys, c.scopes()...)
-	}
-	slices.SortFunc(keys, func(a, b scopeKey) int { return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.ID, b.ID)) })
-	scopes := encodeScopes(slices.Compact(keys))
+	scopes := encodeScopes(scopesOf(covers))
 	for range maxRolls {
 		var locked []string
 		var over []Budget
@@ -87,6 +82,27 @@ func (s *Store) Lock(ctx context.Context, tx Tx, covers []Cover) (*Ledger, error
 		return newLedger(current), nil
 	}
 	return nil, fmt.Errorf("lock budgets: %w", errPeriod)
+}
+
+// Look reads the budgets of the covers without locks: what it says may change at once. A budget whose
+// period is over does not bind. It runs one statement.
+func (s *Store) Look(ctx context.Context, tx Tx, covers []Cover) (*Ledger, error) {
+	var found []Budget
+	if err := tx.Each(ctx, collect(&found), s.q.LookCovers, encodeScopes(scopesOf(covers))); err != nil {
+		return nil, fmt.Errorf("look at budgets: %w", err)
+	}
+	_, current := repeating(found)
+	return newLedger(current), nil
+}
+
+// scopesOf returns the scopes of covers, sorted.
+func scopesOf(covers []Cover) []scopeKey {
+	var keys []scopeKey
+	for _, c := range covers {
+		keys = append(keys, c.scopes()...)
+	}
+	slices.SortFunc(keys, func(a, b scopeKey) int { return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.ID, b.ID)) })
+	return slices.Compact(keys)
 }
 
 func newLedger(current []Budget) *Ledger {

@@ -21,6 +21,12 @@ type money struct {
 // lock locks the budgets that cover the tasks and the agents, and reads what estimates need. The number
 // of statements does not depend on theirs.
 func (c *Coordinator) lock(ctx context.Context, tx Tx, of []*worker, due []candidate) (*money, error) {
+	return c.budgets(ctx, tx, c.Budgets.Lock, of, due)
+}
+
+// budgets reads the budgets of agents and tasks in the given way.
+func (c *Coordinator) budgets(ctx context.Context, tx Tx, read func(context.Context, budget.Tx, []budget.Cover) (*budget.Ledger, error),
+	of []*worker, due []candidate) (*money, error) {
 	m := &money{store: c.Budgets, speed: budget.Continue, models: map[string]string{}}
 	if c.Budgets == nil {
 		return m, nil
@@ -34,7 +40,7 @@ func (c *Coordinator) lock(ctx context.Context, tx Tx, of []*worker, due []candi
 	}
 	var err error
 	speed := c.Budgets.PaceIn(tx.Later(), "", "") // before the lock: it sums up the usage of a day
-	if m.ledger, err = c.Budgets.Lock(ctx, tx, covers); err != nil {
+	if m.ledger, err = read(ctx, tx, covers); err != nil {
 		return nil, err
 	}
 	if m.corrections, err = c.Budgets.Corrections(ctx, tx); err != nil {

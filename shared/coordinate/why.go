@@ -43,19 +43,70 @@ func (c *Coordinator) Why(ctx context.Context, ws db.Workspace, id string) (stri
 	return found[0].Message, found, nil
 }
 
-// explain says why no agent has a task that could begin, the main reason first.
-func (c *Coordinator) explain(ctx context.Context, tx Tx, t task.Task) (out []task.Reason, err error) {
-	add := func(r task.Reason, format string, args ...any) {
-		r.Message = fmt.Sprintf(format, args...)
-		out = append(out, r)
+// Main returns the main reason of each task, by id, as [Coordinator.Why] has it. The number of its
+// statements does not depend on that of the tasks.
+func (c *Coordinator) Main(ctx context.Context, ws db.Workspace, tasks []task.Task) (map[string]task.Reason, error) {
+	if len(tasks) == 0 {
+		return nil, nil
 	}
+	out, err := c.Tasks.Main(ctx, ws, tasks)
+	if err != nil {
+		return nil, err
+	}
+	var due []task.Task
+	for _, t := range tasks {
+		switch {
+		case out[t.ID].Code == task.WaitsForAgent:
+			due = append(due, t)
+		case t.Status == task.Paused && t.StatusReason == budget.PauseReason:
+			out[t.ID] = task.Reason{Code: task.WaitsForBudget, Message: "it is paused: " + budget.PauseReason + "; it goes on by itself when more is allocated"}
+		}
+	}
+	if due == nil {
+		return out, nil
+	}
+	err = c.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		v, err := c.look(ctx, tx)
+		if err != nil {
+			return err
+		}
+		money, err := c.prices(ctx, tx, v.all, due...)
+		if err != nil {
+			return err
+		}
+		for _, t := range due {
+			out[t.ID] = v.explain(money, t)[0]
+		}
+		return errRead
+	})
+	if !errors.Is(err, errRead) {
+		return nil, fmt.Errorf("explain tasks: %w", err)
+	}
+	return out, nil
+}
+
+// explain says why no agent has a task that could begin, the main reason first.
+func (c *Coordinator) explain(ctx context.Context, tx Tx, t task.Task) ([]task.Reason, error) {
 	v, err := c.look(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
+	money, err := c.prices(ctx, tx, v.all, t)
+	if err != nil {
+		return nil, err
+	}
+	return v.explain(money, t), nil
+}
+
+// explain says why no agent has a task that could begin, the main reason first.
+func (v view) explain(money *money, t task.Task) (out []task.Reason) {
+	add := func(r task.Reason, format string, args ...any) {
+		r.Message = fmt.Sprintf(format, args...)
+		out = append(out, r)
+	}
 	if v.halted {
 		add(task.Reason{Code: task.IsPaused}, "it could begin, and the workspace is stopped by a kill switch")
-		return out, nil
+		return out
 	}
 	needs := requirements(t)
 	var able []*worker
@@ -78,7 +129,7 @@ func (c *Coordinator) explain(ctx context.Context, tx Tx, t task.Task) (out []ta
 	}
 	switch {
 	case len(able) > 0:
-		return c.afford(ctx, tx, t, able)
+		return money.afford(t, able)
 	case len(obstacles) == 0 && len(needs) > 0:
 		add(task.Reason{Code: task.WaitsForAgent}, "no agent has the capability %s", strings.Join(needs, " and "))
 	case len(obstacles) == 0:
@@ -91,7 +142,7 @@ func (c *Coordinator) explain(ctx context.Context, tx Tx, t task.Task) (out []ta
 	for _, o := range obstacles[:min(len(obstacles), maxObstacles)] {
 		add(task.Reason{Code: o.Code, Until: o.Until}, "%s", o.Why)
 	}
-	return out, nil
+	return out
 }
 
 // look reads what the assignment of tasks is decided on, without locks.
@@ -103,27 +154,34 @@ func (c *Coordinator) look(ctx context.Context, tx Tx) (v view, err error) {
 	return v, nil
 }
 
-// afford says whether budgets hold up a task that agents could do.
-func (c *Coordinator) afford(ctx context.Context, tx Tx, t task.Task, able []*worker) ([]task.Reason, error) {
-	due := candidate{Task: t}
-	money, err := c.lock(ctx, tx, able, []candidate{due})
-	if err != nil {
-		return nil, err
+// prices reads the budgets of tasks and agents without locks.
+func (c *Coordinator) prices(ctx context.Context, tx Tx, all []worker, tasks ...task.Task) (*money, error) {
+	of, due := make([]*worker, len(all)), make([]candidate, len(tasks))
+	for i := range all {
+		of[i] = &all[i]
 	}
-	if !money.speed.Admits(t.Priority) {
-		return []task.Reason{{Code: task.WaitsForBudget, Message: fmt.Sprintf("the workspace spends too fast (%s), and only tasks of a higher priority begin", money.speed)}}, nil
+	for i, t := range tasks {
+		due[i] = candidate{Task: t}
+	}
+	return c.budgets(ctx, tx, c.Budgets.Look, of, due)
+}
+
+// afford says whether budgets hold up a task that agents could do.
+func (m *money) afford(t task.Task, able []*worker) []task.Reason {
+	if !m.speed.Admits(t.Priority) {
+		return []task.Reason{{Code: task.WaitsForBudget, Message: fmt.Sprintf("the workspace spends too fast (%s), and only tasks of a higher priority begin", m.speed)}}
 	}
 	var refused *budget.RefusedError
 	for _, w := range able {
-		if err := money.fits(assignment{due, w}); err == nil || !errors.As(err, &refused) {
-			return []task.Reason{{Code: task.WaitsForAgent, Message: "it could begin, and the next cycle gives it to an agent"}}, nil
+		if err := m.fits(assignment{candidate{Task: t}, w}); err == nil || !errors.As(err, &refused) {
+			return []task.Reason{{Code: task.WaitsForAgent, Message: "it could begin, and the next cycle gives it to an agent"}}
 		}
 	}
 	until := refused.FreesAt
 	return []task.Reason{{
 		Code: task.WaitsForBudget, Until: &until,
 		Message: refused.Error() + ": wait until then, reallocate budget to it, or pause other work",
-	}}, nil
+	}}
 }
 
 // requirements returns the capabilities that a task needs, as the queues have them.

@@ -30,7 +30,7 @@ var tiers = [][]string{
 	{"workspace", "secret", "redact", "outbound", "outbox"},
 	{"execution", "activity"},
 	{"llm", "schema", "skill", "reason", "work"},
-	{"objective", "automation", "memory", "persona", "approval", "heal", "halt", "retain", "quiet"},
+	{"objective", "automation", "memory", "persona", "approval", "heal", "halt", "failure", "retain", "quiet"},
 	{"project", "task", "agent", "coordinate", "budget"},
 	{"thread", "channel", "inbox", "endpoint"},
 	{"auth"},

@@ -35,6 +35,7 @@ type Problem struct {
 	PresentStatus string   `json:"presentStatus,omitempty" doc:"decided, ended, message_status, illegal_transition: the present status"`
 	LegalStatuses []string `json:"legalStatuses,omitempty" nullable:"false" doc:"illegal_transition: the statuses that a change may lead to"`
 	Path          []string `json:"path,omitempty" nullable:"false" doc:"dependency_cycle: ids of tasks, each of which depends on the next; the first is also the last"`
+	Count         *int     `json:"count,omitempty" doc:"count_changed: how many rows the filter matches now"`
 	Order         string   `json:"order,omitempty" doc:"stale_attempt: cancel, that is: stop working on it"`
 
 	header http.Header // sent with the response

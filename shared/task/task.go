@@ -161,6 +161,7 @@ type queries struct {
 	Edges, AddEdges, DeleteEdges                 db.Query
 	Touch, TouchSome, Conflict                   db.Query
 	Log, Logs, OpenDependencies, ThreadTask      db.Query
+	FirstDependencies, ThreadTasks, Near, Within db.Query
 }
 
 // Store stores the tasks of all workspaces. Methods that write take a transaction, in which the

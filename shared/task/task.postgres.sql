@@ -88,3 +88,41 @@ SELECT CAST($1 AS uuid), l.id, l.task, l.level, l.event, l.message, l.details, l
        l.trace, lk_now()
   FROM jsonb_to_recordset(CAST($2 AS jsonb)) l (id uuid, task uuid, level text, event text, message text, details text, was text, becomes text,
        attempt integer, agent uuid, session text, stack text, actor text, trace text);
+
+-- name: FirstDependencies
+-- Of each task the dependency that holds it up first, as in OpenDependencies, and how many do.
+SELECT f.task, f.id, f.title, f.status, f.cancelled, f.waits
+  FROM (SELECT CAST(d.task_id AS text) AS task, o.id, o.title, o.status, o.cancelled, count(*) OVER (PARTITION BY d.task_id) AS waits,
+               row_number() OVER (PARTITION BY d.task_id
+                 ORDER BY CASE WHEN o.cancelled OR o.status IN ('FAILED', 'ARCHIVED') THEN 0 ELSE 1 END, o.created_at, o.id) AS place
+          FROM agent_task_dependencies d
+          JOIN agent_tasks o ON o.workspace_id = d.workspace_id AND o.id = d.depends_on
+         WHERE d.workspace_id = $1 AND o.completed_at IS NULL
+           AND d.task_id = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i))) f
+ WHERE f.place = 1;
+
+-- name: ThreadTasks
+-- The active tasks of the threads of some tasks.
+SELECT CAST(t.id AS text), o.id, o.title, o.status
+  FROM agent_tasks t
+  JOIN agent_tasks o ON o.workspace_id = t.workspace_id AND o.thread_id = t.thread_id AND o.status IN ('ASSIGNED', 'RUNNING') AND o.id <> t.id
+ WHERE t.workspace_id = $1 AND t.id = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i));
+
+-- name: Near
+-- The edges at some tasks, at most $3 in each direction.
+SELECT f.* FROM (SELECT CAST(d.task_id AS text), CAST(d.depends_on AS text) FROM agent_task_dependencies d
+                 WHERE d.workspace_id = $1 AND d.task_id = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i))
+                 ORDER BY d.task_id, d.depends_on LIMIT $3) f
+UNION ALL
+SELECT f.* FROM (SELECT CAST(d.task_id AS text), CAST(d.depends_on AS text) FROM agent_task_dependencies d
+                 WHERE d.workspace_id = $1 AND d.depends_on = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i))
+                 ORDER BY d.depends_on, d.task_id LIMIT $3) f;
+
+-- name: Within
+-- The edges between some tasks.
+SELECT CAST(d.task_id AS text), CAST(d.depends_on AS text)
+  FROM agent_task_dependencies d
+ WHERE d.workspace_id = $1
+   AND d.task_id = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i))
+   AND d.depends_on = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i))
+ ORDER BY d.task_id, d.depends_on;

@@ -73,3 +73,37 @@ SELECT $1, l.value ->> 'id', l.value ->> 'task', l.value ->> 'level', l.value ->
        l.value ->> 'becomes', l.value ->> 'attempt', l.value ->> 'agent', l.value ->> 'session',
        l.value ->> 'stack', l.value ->> 'actor', l.value ->> 'trace', lk_now()
   FROM json_each($2) l;
+
+-- name: FirstDependencies
+SELECT f.task, f.id, f.title, f.status, f.cancelled, f.waits
+  FROM (SELECT d.task_id AS task, o.id, o.title, o.status, o.cancelled, count(*) OVER (PARTITION BY d.task_id) AS waits,
+               row_number() OVER (PARTITION BY d.task_id
+                 ORDER BY CASE WHEN o.cancelled OR o.status IN ('FAILED', 'ARCHIVED') THEN 0 ELSE 1 END, o.created_at, o.id) AS place
+          FROM agent_task_dependencies d
+          JOIN agent_tasks o ON o.workspace_id = d.workspace_id AND o.id = d.depends_on
+         WHERE d.workspace_id = $1 AND o.completed_at IS NULL
+           AND d.task_id IN (SELECT i.value FROM json_each($2) i)) f
+ WHERE f.place = 1;
+
+-- name: ThreadTasks
+SELECT t.id, o.id, o.title, o.status
+  FROM agent_tasks t
+  JOIN agent_tasks o ON o.workspace_id = t.workspace_id AND o.thread_id = t.thread_id AND o.status IN ('ASSIGNED', 'RUNNING') AND o.id <> t.id
+ WHERE t.workspace_id = $1 AND t.id IN (SELECT i.value FROM json_each($2) i);
+
+-- name: Near
+SELECT f.* FROM (SELECT d.task_id, d.depends_on FROM agent_task_dependencies d
+                 WHERE d.workspace_id = $1 AND d.task_id IN (SELECT i.value FROM json_each($2) i)
+                 ORDER BY d.task_id, d.depends_on LIMIT $3) f
+UNION ALL
+SELECT f.* FROM (SELECT d.task_id, d.depends_on FROM agent_task_dependencies d
+                 WHERE d.workspace_id = $1 AND d.depends_on IN (SELECT i.value FROM json_each($2) i)
+                 ORDER BY d.depends_on, d.task_id LIMIT $3) f;
+
+-- name: Within
+SELECT d.task_id, d.depends_on
+  FROM agent_task_dependencies d
+ WHERE d.workspace_id = $1
+   AND d.task_id IN (SELECT i.value FROM json_each($2) i)
+   AND d.depends_on IN (SELECT i.value FROM json_each($2) i)
+ ORDER BY d.task_id, d.depends_on;

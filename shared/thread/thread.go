@@ -90,7 +90,7 @@ type queries struct {
 	Bump, Keyed, Say, Unsend     db.Query
 	Known, Numbers, Place        db.Query
 	Lately, Forget, Due          db.Query
-	Waiting, Blocking            db.Query
+	Waiting, Blocking, Glances   db.Query
 }
 
 // Store is the threads of all workspaces. It is safe for concurrent use.

@@ -207,3 +207,12 @@ UPDATE outbox SET status = 'ready', seq = n.seq, due_at = max(due_at, lk_now()),
          WHERE t.workspace_id = $1 AND t.id IN (SELECT i.value FROM json_each($2) i)) n
  WHERE workspace_id = $1 AND id = n.row_id
    AND status = 'queued' AND order_key IN (SELECT 'thread:' || i.value FROM json_each($2) i); -- uses an index
+
+-- name: Glances
+SELECT t.id, m.role, substr(m.body, 1, $3), m.created_at, e.agent
+  FROM json_each($2) i
+  JOIN threads t ON t.workspace_id = $1 AND t.id = i.value
+  LEFT JOIN messages m ON m.workspace_id = $1 AND m.thread_id = t.id
+        AND m.seq = (SELECT max(n.seq) FROM messages n WHERE n.workspace_id = $1 AND n.thread_id = t.id)
+  LEFT JOIN outbox o ON o.workspace_id = $1 AND o.id = t.active_execution_id
+  LEFT JOIN executions e ON e.workspace_id = $1 AND e.id = coalesce(o.execution_id, t.active_execution_id);

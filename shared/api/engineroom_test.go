@@ -1,0 +1,252 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// reasoned is a task as the board shows it.
+type reasoned struct{ ID, Title, ReasonCode, WhySummary string }
+
+// TestTheListOfTasksSaysWhyTheyWait: the list names the reason of each task that waits, by the rules of
+// why, is filtered by it, and costs the same for one task and for twenty.
+func TestTheListOfTasksSaysWhyTheyWait(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		add := func(body string) (id string) {
+			var is taskTold
+			w.must(t, 201, http.MethodPost, agentTasks, body, &is)
+			return is.ID
+		}
+		first := add(`{"title":"first"}`)
+		after := add(`{"title":"after","dependsOn":["` + first + `"]}`)
+		paused := add(`{"title":"paused"}`)
+		w.must(t, 200, http.MethodPatch, agentTasks+"/"+paused, `{"status":"PAUSED"}`, nil)
+		cancelled := add(`{"title":"cancelled"}`)
+		w.must(t, 200, http.MethodPost, agentTasks+"/"+cancelled+"/cancel", `{"reason":"late"}`, nil)
+		list := func(query string) []reasoned {
+			var got struct{ Items []reasoned }
+			w.must(t, 200, http.MethodGet, agentTasks+query, "", &got)
+			return got.Items
+		}
+		want := map[string]string{first: "no_agent", after: "dependency", paused: "paused", cancelled: "cancelled"}
+		before := w.Env.DB.Stats()
+		found := list("")
+		few := w.Env.DB.Stats().Sub(before).Statements
+		for _, is := range found {
+			var why struct {
+				Summary string
+				Reasons []struct{ Code string }
+			}
+			w.must(t, 200, http.MethodGet, agentTasks+"/"+is.ID+"/why", "", &why)
+			if is.ReasonCode != want[is.ID] || is.ReasonCode != why.Reasons[0].Code || is.WhySummary != why.Summary {
+				t.Errorf("%s waits for %s (%s), and why says %+v", is.Title, is.ReasonCode, is.WhySummary, why)
+			}
+		}
+		for id, code := range want {
+			if got := list("?reasonCode=" + code); len(got) != 1 || got[0].ID != id {
+				t.Errorf("for %s wait %+v", code, got)
+			}
+		}
+		for i := range 16 {
+			add(fmt.Sprintf(`{"title":"another %d","dependsOn":[%q]}`, i, first))
+		}
+		before = w.Env.DB.Stats()
+		if got := list(""); len(got) != 20 {
+			t.Errorf("%d tasks", len(got))
+		}
+		if many := w.Env.DB.Stats().Sub(before).Statements; many != few {
+			t.Errorf("%d statements for 20 tasks, %d for 4", many, few)
+		}
+		var page struct {
+			Items      []reasoned
+			NextCursor *string
+		}
+		seen := 0
+		for path := agentTasks + "?reasonCode=dependency&limit=5"; path != ""; {
+			page.NextCursor = nil
+			w.must(t, 200, http.MethodGet, path, "", &page)
+			if seen += len(page.Items); page.NextCursor == nil {
+				break
+			}
+			path = agentTasks + "?reasonCode=dependency&limit=5&cursor=" + *page.NextCursor
+		}
+		if seen != 17 {
+			t.Errorf("%d tasks wait for a dependency", seen)
+		}
+		var g struct {
+			Nodes []struct {
+				ID, ReasonCode string
+				Hops           int
+			}
+			Edges []struct {
+				From, To string
+				Blocking bool
+			}
+			Truncated bool
+		}
+		w.must(t, 200, http.MethodGet, agentTasks+"/"+after+"/graph?hops=1", "", &g)
+		if len(g.Nodes) != 2 || g.Nodes[0].ID != after || g.Nodes[0].ReasonCode != "dependency" || g.Nodes[1].ID != first || g.Nodes[1].Hops != 1 ||
+			len(g.Edges) != 1 || g.Edges[0].From != first || g.Edges[0].To != after || !g.Edges[0].Blocking {
+			t.Errorf("%+v", g)
+		}
+		if w.must(t, 200, http.MethodGet, agentTasks+"/"+after+"/graph", "", &g); len(g.Nodes) != 18 || g.Truncated {
+			t.Errorf("%d tasks within two hops", len(g.Nodes))
+		}
+	})
+}
+
+// TestWhatAnApprovalIsAbout: an approval tells what it would do, what was decided before, and which call
+// it binds; a call that is not the one that was shown is not approved.
+func TestWhatAnApprovalIsAbout(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		reject := func(id string) {
+			w.must(t, 200, http.MethodPost, approvalsPath(id, "reject"), `{"reason":"no"}`, nil)
+		}
+		reject(w.waits(t, "ada"))
+		reject(w.waits(t, "bob"))
+		id := w.waits(t, "eve")
+		var list struct {
+			Items []struct {
+				ID, Title, InputDigest string
+				Outside                bool
+				Untrusted              []struct{ What string }
+				History                struct{ Approved, Rejected, Edited int }
+			}
+		}
+		w.must(t, 200, http.MethodGet, "/api/v1/approvals?status=pending&skill=greet", "", &list)
+		if len(list.Items) != 1 {
+			t.Fatalf("%+v", list)
+		}
+		a := list.Items[0]
+		if a.ID != id || a.Title != "Greet: name eve" || a.History.Rejected != 2 || a.History.Approved != 0 || a.InputDigest == "" || a.Untrusted == nil {
+			t.Errorf("%+v", a)
+		}
+		if w.must(t, 200, http.MethodGet, "/api/v1/approvals?agent=nobody", "", &list); len(list.Items) != 0 {
+			t.Errorf("%+v", list)
+		}
+		w.refused(t, 409, "digest_changed", http.MethodPost, approvalsPath(id, "approve"), `{"digest":"another"}`)
+		w.must(t, 200, http.MethodPost, approvalsPath(id, "approve"), `{"digest":"`+a.InputDigest+`"}`, nil)
+	})
+}
+
+// TestFailures: what failed is listed until it is dismissed, and again once it fails anew.
+func TestFailures(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var is taskTold
+		w.must(t, 201, http.MethodPost, agentTasks, `{"title":"broken","maxRetries":0}`, &is)
+		fail := func(attempt int) {
+			w.beginAttempt(t, is.ID)
+			w.must(t, 200, http.MethodPost, agentTasks+"/"+is.ID+"/fail", fmt.Sprintf(`{"attempt":%d,"error":"it broke"}`, attempt), nil)
+		}
+		fail(1)
+		var run begun
+		w.must(t, 201, http.MethodPost, "/api/v1/executions", `{"agent":"ada"}`, &run)
+		w.must(t, 200, http.MethodPost, "/api/v1/executions/"+run.ID+"/fail", `{"reason":"no model"}`, nil)
+		list := func() (kinds []string) {
+			var got struct {
+				Items []struct{ Kind, ID, Title, Why string }
+			}
+			w.must(t, 200, http.MethodGet, "/api/v1/failures", "", &got)
+			for _, f := range got.Items {
+				kinds = append(kinds, f.Kind+": "+f.Title+": "+f.Why)
+			}
+			return kinds
+		}
+		if got := list(); !slices.Equal(got, []string{"execution: worker: ada: no model", "task: broken: it broke"}) {
+			t.Errorf("%q", got)
+		}
+		path := "/api/v1/failures/task/" + is.ID + "/dismiss"
+		w.must(t, 204, http.MethodPost, path, `{}`, nil)
+		w.must(t, 404, http.MethodPost, "/api/v1/failures/message/"+is.ID+"/dismiss", `{}`, nil)
+		if got := list(); len(got) != 1 {
+			t.Errorf("dismissed: %q", got)
+		}
+		w.must(t, 200, http.MethodPost, agentTasks+"/"+is.ID+"/retry", `{}`, nil)
+		fail(2)
+		if got := list(); len(got) != 2 {
+			t.Errorf("failed again: %q", got)
+		}
+	})
+}
+
+// TestBulk: a bulk change needs the number of rows that its filter matches, changes each by its own
+// rules, and leaves one row in the audit log.
+func TestBulk(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for i := range 3 {
+			w.must(t, 201, http.MethodPost, agentTasks, fmt.Sprintf(`{"title":"bulk %d","taskType":"bulk"}`, i), nil)
+		}
+		var running taskTold
+		w.must(t, 201, http.MethodPost, agentTasks, `{"title":"bulk too","taskType":"bulk"}`, &running)
+		w.must(t, 200, http.MethodPost, agentTasks+"/"+running.ID+"/cancel", `{}`, nil)
+		w.must(t, 201, http.MethodPost, agentTasks, `{"title":"another"}`, nil)
+		var p struct{ Count int }
+		got := w.must(t, 409, http.MethodPost, agentTasks+"/bulk", `{"filter":{"taskType":"bulk"},"action":"cancel","reason":"r","expectedCount":3}`, &p)
+		if p.Count != 4 {
+			t.Errorf("%s", got.body)
+		}
+		var done struct{ Matched, Changed, Refused int }
+		w.must(t, 202, http.MethodPost, agentTasks+"/bulk", `{"filter":{"taskType":"bulk"},"action":"cancel","reason":"r","expectedCount":4}`, &done)
+		if done.Matched != 4 || done.Changed != 3 || done.Refused != 1 {
+			t.Errorf("%+v", done)
+		}
+		type entry struct{ SkillName string }
+		audit := listed(t, w, "/api/v1/activity?skill=task.bulk_cancel", func(e entry) string { return e.SkillName })
+		if len(audit) != 1 {
+			t.Errorf("the audit log has %v", audit)
+		}
+		first, second := w.waits(t, "ada"), w.waits(t, "bob")
+		w.must(t, 202, http.MethodPost, "/api/v1/approvals/bulk", `{"filter":{"skill":"greet"},"action":"reject","reason":"r","expectedCount":2}`, &done)
+		for _, id := range []string{first, second} {
+			var a approvalBody
+			if w.must(t, 200, http.MethodGet, approvalsPath(id, ""), "", &a); a.Status != "rejected" || a.Reason != "r" {
+				t.Errorf("%+v", a)
+			}
+		}
+		for i := range 2 {
+			w.must(t, 201, http.MethodPost, "/api/v1/memories", fmt.Sprintf(`{"category":"fact","content":"number %d"}`, i), nil)
+		}
+		w.must(t, 202, http.MethodPost, "/api/v1/memories/bulk", `{"filter":{"category":"fact"},"action":"forget","expectedCount":2}`, &done)
+		if done.Changed != 2 {
+			t.Errorf("%+v", done)
+		}
+	})
+}
+
+// stating counts the statements of fn.
+func stating(d *db.DB, fn func()) int64 {
+	before := d.Stats()
+	fn()
+	return int64(d.Stats().Sub(before).Statements)
+}
+
+// TestAListOfThreadsCostsTwoStatements: the last message and the holder come with the list.
+func TestAListOfThreadsCostsTwoStatements(t *testing.T) {
+	conversing(t, func(t *testing.T, w *world, _ *spoken, _ func()) {
+		var open threadTold
+		w.must(t, 201, http.MethodPost, "/api/v1/threads", `{"channel":"log","address":"ann"}`, &open)
+		w.must(t, 201, http.MethodPost, "/api/v1/threads/"+open.ID+"/messages", `{"body":"Hello"}`, nil)
+		w.must(t, 201, http.MethodPost, "/api/v1/threads/"+open.ID+"/messages", `{"body":"Are you there?"}`, nil)
+		var run begun
+		w.must(t, 201, http.MethodPost, "/api/v1/executions", `{"agent":"ada"}`, &run)
+		w.must(t, 200, http.MethodPost, "/api/v1/threads/"+open.ID+"/lock", `{"executionId":"`+run.ID+`"}`, nil)
+		var list struct {
+			Items []struct {
+				ID          string
+				LastMessage *struct{ Role, Text string }
+				Holder      *struct{ ExecutionID, Agent string }
+				ExpiresAt   *string
+			}
+		}
+		n := stating(w.Env.DB, func() { w.must(t, 200, http.MethodGet, "/api/v1/threads", "", &list) })
+		is := list.Items[0]
+		if is.LastMessage == nil || is.LastMessage.Text != "Are you there?" || is.LastMessage.Role != "user" || is.Holder == nil || is.Holder.ExecutionID != run.ID ||
+			is.Holder.Agent != "ada" || is.ExpiresAt == nil || n != 2 {
+			t.Errorf("%+v, %d statements", is, n)
+		}
+	})
+}

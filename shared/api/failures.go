@@ -1,0 +1,69 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/failure"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// failureItem is something that failed and that nobody has dismissed.
+type failureItem struct {
+	Kind    failure.Kind `json:"kind" enum:"task,execution,message,delivery"`
+	ID      string       `json:"id" format:"uuid"`
+	Title   string       `json:"title"`
+	Why     string       `json:"why,omitempty"`
+	At      time.Time    `json:"at"`
+	TraceID trace.ID     `json:"traceId,omitempty"`
+}
+
+func failureItemOf(f failure.Failure) failureItem {
+	item := failureItem{Kind: f.Kind, ID: f.ID, Title: f.Title, Why: f.Why, At: f.At.UTC(), TraceID: f.Trace}
+	if f.Kind == failure.Execution {
+		item.Title = surfaceName(f.Surface) + ": " + f.Title
+	}
+	return item
+}
+
+// listFailures lists what has failed and needs a person, the newest first. It is called by the Engine
+// Room.
+func (s *server) listFailures(ctx context.Context, in *struct {
+	Cursor string `query:"cursor" maxLength:"200"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}) (*answer[page[failureItem]], error) {
+	at, id, err := position(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.failed.List(ctx, workspace(ctx), failure.Position{At: at, ID: id}, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	next := ""
+	if len(found) > in.Limit {
+		found = found[:in.Limit]
+		last := found[in.Limit-1]
+		next = cursor{last.At, last.ID}.String()
+	}
+	items := make([]failureItem, len(found))
+	for i, f := range found {
+		items[i] = failureItemOf(f)
+	}
+	return listing(items, next), nil
+}
+
+// dismissFailure takes a failure off the list, for all members of the workspace. It is called by the
+// Engine Room.
+func (s *server) dismissFailure(ctx context.Context, in *struct {
+	IDPath
+	Kind failure.Kind `path:"kind" enum:"task,execution,message,delivery"`
+	Body *struct{}
+}) (*struct{}, error) {
+	by, _ := auth.From(ctx)
+	return nil, s.change(ctx, "failure.dismiss", func(ctx context.Context, tx *db.Tx) error {
+		return s.failed.Dismiss(ctx, tx, in.Kind, in.id(), principal(by))
+	}, "kind", in.Kind, "id", in.id())
+}

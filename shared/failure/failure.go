@@ -1,0 +1,122 @@
+// Package failure lists what has failed and needs a person: tasks, executions without a later success
+// of the same subject, messages that were not sent, and deliveries whose tries are spent. A person
+// dismisses a failure; it comes back when the same thing fails again.
+package failure
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// Kind is the kind of thing that failed.
+type Kind string
+
+// The kinds.
+const (
+	Task      Kind = "task"
+	Execution Kind = "execution"
+	Message   Kind = "message"  // to a person
+	Delivery  Kind = "delivery" // of a webhook, in or out
+)
+
+// A Failure is one thing that failed.
+type Failure struct {
+	Kind    Kind
+	ID      string
+	Title   string
+	Why     string
+	At      time.Time
+	Trace   trace.ID
+	Surface trace.Surface // of an execution
+}
+
+// A Look has the newest failures, and how many there are.
+type Look struct {
+	Count int
+	Items []Failure
+}
+
+// Store lists the failures of all workspaces. It is safe for concurrent use.
+type Store struct {
+	db *db.DB
+	q  struct{ Open, Dismiss db.Query }
+}
+
+// New returns a store.
+func New(d *db.DB) (*Store, error) {
+	s := &Store{db: d}
+	if err := db.Load(files, &s.q); err != nil {
+		return nil, fmt.Errorf("failure: %w", err)
+	}
+	return s, nil
+}
+
+// Position is the position of a failure in a listing. The zero Position is the beginning.
+type Position struct {
+	At time.Time
+	ID string
+}
+
+const (
+	lastUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+	maxLimit = 201
+	// lately is how old a failed execution may be.
+	lately = 30 * 24 * time.Hour
+)
+
+var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Look adds the newest failures to a batch, at most limit.
+func (s *Store) Look(b *db.Batch, limit int) *Look {
+	look := new(Look)
+	s.look(b, look, Position{}, limit)
+	return look
+}
+
+func (s *Store) look(b *db.Batch, into *Look, after Position, limit int) {
+	if after.ID == "" {
+		after = Position{endOfTime, lastUUID}
+	}
+	b.Each(func(scan db.Scan) error {
+		var f Failure
+		err := scan(&f.Kind, &f.ID, db.Optional(&f.Title), db.Optional(&f.Why), &f.At, db.Optional(&f.Trace), db.Optional(&f.Surface), &into.Count)
+		into.Items = append(into.Items, f)
+		return err
+	}, s.q.Open, after.At, after.ID, -lately.Milliseconds(), min(limit, maxLimit))
+}
+
+// List reads the failures after a position, the newest first, at most limit.
+func (s *Store) List(ctx context.Context, ws db.Workspace, after Position, limit int) ([]Failure, error) {
+	var b db.Batch
+	var look Look
+	s.look(&b, &look, after, limit)
+	if err := s.db.Read(ctx, ws, &b); err != nil {
+		return nil, fmt.Errorf("list failures: %w", err)
+	}
+	return look.Items, nil
+}
+
+// Tx is the part of a transaction that the store uses.
+type Tx interface {
+	Exec(ctx context.Context, q db.Query, args ...any) (int64, error)
+}
+
+// Dismiss takes a failure off the list. It returns [db.ErrNoRows] if it is not on it.
+func (s *Store) Dismiss(ctx context.Context, tx Tx, kind Kind, id, by string) error {
+	n, err := tx.Exec(ctx, s.q.Dismiss, kind, id, -lately.Milliseconds(), by)
+	if err == nil && n == 0 {
+		err = db.ErrNoRows
+	}
+	if err != nil {
+		return fmt.Errorf("dismiss the failure of %s %s: %w", kind, id, err)
+	}
+	return nil
+}
