@@ -39,6 +39,50 @@ func eventItemOf(e event.Event) eventItem {
 	}
 }
 
+// eventItems returns what clients are told of an event: of one that begins or ends a run in a lane also
+// that the lane was acquired or released. To store that too would double what an acquire writes. Both
+// items have the id of the event.
+func eventItems(e event.Event) []eventItem {
+	items := []eventItem{eventItemOf(e)}
+	did, ok := strings.CutPrefix(e.Kind, "execution.")
+	if !ok {
+		return items
+	}
+	var run struct {
+		Subject, Agent, Surface string
+	}
+	if json.Unmarshal(e.Data, &run) != nil || run.Subject == "" {
+		return items
+	}
+	kind := "lane.released"
+	if did == "started" || did == "resumed" {
+		kind = "lane.acquired"
+	}
+	data, err := json.Marshal(map[string]string{"lane": run.Subject, "agent": run.Agent, "surface": surfaceName(trace.Surface(run.Surface)), "executionId": e.Subject})
+	if err != nil { // cannot happen: texts always encode
+		return items
+	}
+	return append(items, eventItem{ID: e.Cursor.String(), Kind: kind, Subject: run.Subject, TraceID: e.Trace, Data: data, CreatedAt: e.CreatedAt.UTC()})
+}
+
+// wanted reports whether a client that asked for kinds wants this one. A kind that ends with .* stands
+// for all that begin with what precedes the star; without kinds, all are wanted.
+func wanted(kinds []string, kind string) bool {
+	return len(kinds) == 0 || slices.ContainsFunc(kinds, func(k string) bool {
+		prefix, all := strings.CutSuffix(k, "*")
+		return k == kind || all && strings.HasPrefix(kind, prefix)
+	})
+}
+
+// stored returns the kinds by which the database can select: none when the client asked for kinds that
+// are not stored as such.
+func stored(kinds []string) []string {
+	if slices.ContainsFunc(kinds, func(k string) bool { return strings.HasSuffix(k, "*") || k == "lane.acquired" || k == "lane.released" }) {
+		return nil
+	}
+	return kinds
+}
+
 // onTheWire converts an event's data to the form of responses: keys in camelCase, and surfaces by
 // their names.
 func onTheWire(data json.RawMessage) json.RawMessage {
@@ -78,7 +122,7 @@ type following struct {
 	poll  bool // the client wants one page of JSON instead of a stream
 }
 
-var eventKind = pattern.New(`^[a-z_.]{1,100}$`)
+var eventKind = pattern.New(`^[a-z_.]{1,100}$|^[a-z_.]{1,90}\.\*$`)
 
 // followingOf reads a request's parameters. Last-Event-ID takes precedence over the query's cursor,
 // because a browser that reconnects sends both.
@@ -118,10 +162,14 @@ func followingOf(r *http.Request) (following, *problem.Problem) {
 }
 
 // page answers a client that polls.
-func (e *eventStream) page(w http.ResponseWriter, events []event.Event, next event.Cursor, reset bool) {
+func (e *eventStream) page(w http.ResponseWriter, kinds []string, events []event.Event, next event.Cursor, reset bool) {
 	p := eventPage{Items: make([]eventItem, 0, len(events)), NextCursor: next.String(), Reset: reset}
 	for _, event := range events {
-		p.Items = append(p.Items, eventItemOf(event))
+		for _, item := range eventItems(event) {
+			if wanted(kinds, item.Kind) {
+				p.Items = append(p.Items, item)
+			}
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = encode(w, p) // encoding cannot fail

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
-	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -62,14 +61,14 @@ func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, ws db.Worksp
 		most = 0 // the present position only
 	}
 	// The first read is made before the response begins, so that an error can still be answered.
-	events, next, err := e.read(r.Context(), ws, f.after, f.kinds, most)
+	events, next, err := e.read(r.Context(), ws, f.after, stored(f.kinds), most)
 	reset := errors.Is(err, event.ErrReset)
 	if err != nil && !reset {
 		e.server.fail(w, r, err)
 		return
 	}
 	if f.poll {
-		e.page(w, events, next, reset)
+		e.page(w, f.kinds, events, next, reset)
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -107,8 +106,11 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 			sse.Event(b, next.String(), "reset", map[string]string{"cursor": next.String()})
 		}
 		for _, event := range events {
-			item := eventItemOf(event)
-			sse.Event(b, item.ID, item.Kind, item)
+			for _, item := range eventItems(event) {
+				if wanted(kinds, item.Kind) {
+					sse.Event(b, item.ID, item.Kind, item)
+				}
+			}
 		}
 		if b.Len() > 0 {
 			if sse.Send(w, b) != nil {
@@ -134,11 +136,11 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 		if f != nil {
 			var page follow.Page[event.Cursor, event.Event]
 			page, err = f.Next()
-			events, next = ofKinds(page.Items, kinds), page.Next
+			events, next = eventsOf(page.Items), page.Next
 		}
 		if errors.Is(err, follow.ErrMissed) || errors.Is(err, event.ErrReset) { // read for this client only
 			leave()
-			events, next, err = e.read(ctx, ws, next, kinds, eventBatch)
+			events, next, err = e.read(ctx, ws, next, stored(kinds), eventBatch)
 		}
 		reset = errors.Is(err, event.ErrReset)
 		if err != nil && !reset {
@@ -150,13 +152,10 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 	}
 }
 
-// ofKinds returns the events of the given kinds. Without kinds it returns all.
-func ofKinds(items []follow.Item[event.Cursor, event.Event], kinds []string) []event.Event {
-	var events []event.Event
-	for _, i := range items {
-		if len(kinds) == 0 || slices.Contains(kinds, i.What.Kind) {
-			events = append(events, i.What)
-		}
+func eventsOf(items []follow.Item[event.Cursor, event.Event]) []event.Event {
+	events := make([]event.Event, len(items))
+	for i, item := range items {
+		events[i] = item.What
 	}
 	return events
 }
@@ -172,7 +171,7 @@ func (e *eventStream) handler() handler {
 		text := &huma.Schema{Type: huma.TypeString}
 		page := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[eventPage](), true, "")
 		op.Parameters = append(op.Parameters, []*huma.Param{
-			{Name: "kinds", In: "query", Schema: text, Description: "Only these, with commas between; all without"},
+			{Name: "kinds", In: "query", Schema: text, Description: "Only these, with commas between, and task.* for all that begin so; all without"},
 			{Name: "cursor", In: "query", Schema: text, Description: "Go on behind this event; without it what happens from now on"},
 			{Name: "Last-Event-ID", In: "header", Schema: text, Description: "The same, as browsers send it; counts before cursor"},
 		}...)

@@ -23,6 +23,10 @@ type changes struct {
 	AddAutomation, SetAutomation               db.Query
 	AddObjective, SetObjective                 db.Query
 	SaveMemory, ForgetMemory, DeleteWorkspace  db.Query
+	AddStep, AddThread, LockThread, AddMessage db.Query
+	AddOutgoing, SetOutgoing                   db.Query
+	AddBudget, SpendBudget, SetBudget          db.Query
+	AddHeal, SetHeal, AddSwitch, ReleaseSwitch db.Query
 }
 
 // told returns an event's kind, trace and data as text.
@@ -39,7 +43,7 @@ func TestChangesAppendEvents(t *testing.T) {
 	}
 	for name, story := range map[string][]change{
 		"activity": {
-			{"AddActivity", nil, `activity trace {"agent":"ada","surface":"hb","skill":"look","status":"error","duration_ms":12,"execution_id":"ID"}`},
+			{"AddActivity", nil, `activity trace {"agent":"ada","surface":"hb","skill":"look","status":"error","duration_ms":12,"execution_id":"ID","model":"m","summary":"It looked","tokens":7,"cost_micro_usd":41000}`},
 			{"AddBareActivity", nil, `activity trace {"agent":"ada","surface":"op","status":"success"}`},
 		},
 		"execution": {
@@ -50,6 +54,39 @@ func TestChangesAppendEvents(t *testing.T) {
 			{"SetExecution", []any{"running"}, `execution.resumed trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"running"}`},
 			{"SetExecution", []any{"waiting"}, `execution.waiting trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"waiting"}`},
 			{"SetExecution", []any{"completed"}, `execution.completed trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"completed"}`},
+		},
+		"step": {
+			{"AddExecution", nil, `execution.started trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"running"}`},
+			{"AddStep", []any{"result"}, `step mine {"execution_id":"ID","step":3,"kind":"result","status":"succeeded","call":"3.1","skill":"look"}`},
+		},
+		"note": {
+			{"AddExecution", nil, `execution.started trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"running"}`},
+			{"AddStep", []any{"note"}, ""},
+		},
+		"thread": {
+			{"AddThread", nil, `thread.opened mine {"channel":"log"}`},
+			{"LockThread", []any{true}, `thread.locked mine {"channel":"log","holder":"ID"}`},
+			{"LockThread", []any{true}, ""},
+			{"LockThread", []any{false}, `thread.unlocked mine {"channel":"log"}`},
+			{"AddMessage", nil, `message.received mine {"thread_id":"ID","role":"user"}`},
+		},
+		"message": {
+			{"AddOutgoing", []any{"queued"}, `message.queued trace {"thread_id":"one","status":"queued"}`},
+			{"SetOutgoing", []any{"ready"}, ""},
+			{"SetOutgoing", []any{"failed"}, `message.failed trace {"thread_id":"one","status":"failed"}`},
+		},
+		"budget": {
+			{"AddBudget", nil, `budget.created mine {"scope":"global","scope_id":"","allocated":100}`},
+			{"SpendBudget", nil, ""},
+			{"SetBudget", nil, `budget.changed mine {"scope":"global","scope_id":"","allocated":200}`},
+		},
+		"heal": {
+			{"AddHeal", nil, `heal.applied trace {"skill":"look","status":"active","code":"theirs"}`},
+			{"SetHeal", []any{"undone"}, `heal.undone trace {"skill":"look","status":"undone","code":"theirs"}`},
+		},
+		"kill switch": {
+			{"AddSwitch", nil, `kill_switch.set mine {"scope":"skill","target":"look","by":"ann"}`},
+			{"ReleaseSwitch", nil, `kill_switch.released mine {"scope":"skill","target":"look","by":"bob"}`},
 		},
 		"approval": {
 			{"AddApproval", nil, `approval.requested trace {"agent":"ada","surface":"hb","skill":"pay","status":"pending","execution_id":"ID"}`},
@@ -151,6 +188,8 @@ func changesOf(t testing.TB) map[string]db.Query {
 	for _, q := range []db.Query{
 		c.AddActivity, c.AddBareActivity, c.AddExecution, c.SetExecution, c.SpendExecution, c.AddApproval, c.SetApproval, c.AddSkill, c.SetSkill,
 		c.AddAutomation, c.SetAutomation, c.AddObjective, c.SetObjective, c.SaveMemory, c.ForgetMemory, c.DeleteWorkspace,
+		c.AddStep, c.AddThread, c.LockThread, c.AddMessage, c.AddOutgoing, c.SetOutgoing, c.AddBudget, c.SpendBudget, c.SetBudget,
+		c.AddHeal, c.SetHeal, c.AddSwitch, c.ReleaseSwitch,
 	} {
 		_, name, _ := strings.Cut(q.Name(), ".")
 		all[name] = q

@@ -51,13 +51,19 @@ func followers(ctx context.Context, _ int) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	measure := func(name, path string) error {
-		perSecond, err := followed(ctx, d, srv.URL+path, tokens)
-		rows = append(rows, Row{Name: name, Value: perSecond, Unit: "/s", Limit: 10, Detail: fmt.Sprintf("with %d followers", manyFollowers)})
+	measure := func(name, path string, n int) error {
+		perSecond, err := followed(ctx, d, srv.URL+path, tokens, n)
+		rows = append(rows, Row{Name: name, Value: perSecond, Unit: "/s", Limit: 10, Detail: fmt.Sprintf("with %d followers of %d principals", n, min(n, len(tokens)))})
 		return err
 	}
-	if err := measure("followers of events: statements", "/api/v1/events"); err != nil {
-		return rows, err
+	for _, n := range []int{1, 20, manyFollowers} { // as many open pages
+		name := "followers of events: statements"
+		if n < manyFollowers {
+			name = fmt.Sprintf("%d %s", n, name)
+		}
+		if err := measure(name, "/api/v1/events", n); err != nil {
+			return rows, err
+		}
 	}
 	for _, entries := range []int{1, 40} {
 		id, size, err := journalOf(ctx, core, entries)
@@ -65,7 +71,7 @@ func followers(ctx context.Context, _ int) ([]Row, error) {
 			return rows, err
 		}
 		name := fmt.Sprintf("followers of a run, journal of %d KB: statements", size>>10)
-		if err := measure(name, "/api/v1/executions/"+id+"/events"); err != nil {
+		if err := measure(name, "/api/v1/executions/"+id+"/events", manyFollowers); err != nil {
 			return rows, err
 		}
 	}
@@ -97,14 +103,16 @@ func keys(ctx context.Context, url string, n int) (tokens []string, err error) {
 	return tokens, nil
 }
 
-// followed opens many streams and returns the number of statements per second when all are open.
-func followed(ctx context.Context, d *db.DB, url string, tokens []string) (perSecond float64, err error) {
+// followed opens n streams and returns the number of statements per second: those of the open streams,
+// and those of opening each again once a minute, as streams end then.
+func followed(ctx context.Context, d *db.DB, url string, tokens []string, n int) (perSecond float64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	defer cancel()
+	opened := d.Stats().Statements
 	// One after the other, because the first read of each stream is not measured.
-	for i := range manyFollowers {
+	for i := range n {
 		open := make(chan error, 2)
 		listening.Go(func() {
 			open <- listen(ctx, url, tokens[i%len(tokens)], func() { open <- nil })
@@ -113,13 +121,14 @@ func followed(ctx context.Context, d *db.DB, url string, tokens []string) (perSe
 			return 0, err
 		}
 	}
+	opening := float64(d.Stats().Statements-opened) / time.Minute.Seconds()
 	before, begun := d.Stats().Statements, time.Now()
 	select {
 	case <-time.After(measured):
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	return float64(d.Stats().Statements-before) / time.Since(begun).Seconds(), nil
+	return float64(d.Stats().Statements-before)/time.Since(begun).Seconds() + opening, nil
 }
 
 // listen reads a stream and calls opened at its first line.

@@ -11,7 +11,7 @@ UPDATE agent_tasks SET status = 'RUNNING', started_at = lk_now(), version = vers
 -- name: Project
 INSERT INTO projects (workspace_id, id, name, created_by, created_at, updated_at) VALUES ($1, $2, $3, 'user:ada', lk_now(), lk_now());
 -- name: Happened
-SELECT kind, subject FROM events WHERE workspace_id = $1 AND kind LIKE 'budget.%' ORDER BY xid, id;
+SELECT kind, subject FROM events WHERE workspace_id = $1 AND kind IN ('budget.warning', 'budget.exhausted') ORDER BY xid, id;
 -- name: AddTasks
 INSERT INTO agent_tasks (workspace_id, id, title, task_type, metadata, created_by, created_at, updated_at)
 VALUES ($1, $2, 'one of many', $3, $4, 'user:ada', lk_now(), lk_now());

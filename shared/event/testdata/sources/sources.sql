@@ -1,6 +1,8 @@
 -- name: AddActivity
-INSERT INTO agent_activity (workspace_id, id, agent, surface, skill_name, status, input, output, error_message, duration_ms, trace_id, execution_id, created_at)
-VALUES ($1, $2, 'ada', 'hb', 'look', 'error', '{"in":"SECRET"}', '{"out":"SECRET"}', 'SECRET', 12, 'trace', $2, lk_now());
+INSERT INTO agent_activity (workspace_id, id, agent, surface, skill_name, status, input, output, error_message, duration_ms, trace_id, execution_id,
+  model, token_usage, cost_usd, created_at)
+VALUES ($1, $2, 'ada', 'hb', 'look', 'error', '{"in":"SECRET"}', '{"out":"SECRET","summary":"It looked"}', 'SECRET', 12, 'trace', $2,
+  'm', '{"total_tokens":7}', 0.041, lk_now());
 
 -- name: AddBareActivity
 INSERT INTO agent_activity (workspace_id, id, agent, surface, status, trace_id, created_at)
@@ -58,3 +60,47 @@ DELETE FROM agent_memory WHERE workspace_id = $1 AND id = $2;
 
 -- name: DeleteWorkspace
 DELETE FROM workspaces WHERE id = $1;
+
+-- name: AddStep
+INSERT INTO execution_steps (workspace_id, execution_id, seq, step, kind, status, call_id, body, created_at)
+VALUES ($1, $2, 1, 3, $3, 'succeeded', '3.1', '{"skill":"look","result":"SECRET"}', lk_now());
+
+-- name: AddThread
+INSERT INTO threads (workspace_id, id, channel, address, created_at, updated_at) VALUES ($1, $2, 'log', 'SECRET', lk_now(), lk_now());
+
+-- name: LockThread
+UPDATE threads SET active_execution_id = CASE WHEN $3 THEN id END, execution_locked_at = CASE WHEN $3 THEN lk_now() END
+ WHERE workspace_id = $1 AND id = $2;
+
+-- name: AddMessage
+INSERT INTO messages (workspace_id, id, thread_id, seq, role, body, created_at) VALUES ($1, $2, $2, 1, 'user', 'SECRET', lk_now());
+
+-- name: AddOutgoing
+INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload, status, max_attempts, due_at, trace_id, created_at, updated_at)
+VALUES ($1, $2, 'message', 'log', 'key', 'thread:one', 1, '{"body":"SECRET"}', $3, 3, lk_now(), 'trace', lk_now(), lk_now());
+
+-- name: SetOutgoing
+UPDATE outbox SET status = $3, last_error = 'SECRET', updated_at = lk_now() WHERE workspace_id = $1 AND id = $2;
+
+-- name: AddBudget
+INSERT INTO usage_budgets (workspace_id, id, scope, allocated, period_start, period_end, created_by, created_at, updated_at)
+VALUES ($1, $2, 'global', 100, lk_now(), lk_plus(lk_now(), 1000), 'ann', lk_now(), lk_now());
+
+-- name: SpendBudget
+UPDATE usage_budgets SET consumed = consumed + 1, updated_at = lk_now() WHERE workspace_id = $1 AND id = $2;
+
+-- name: SetBudget
+UPDATE usage_budgets SET allocated = 200, updated_at = lk_now() WHERE workspace_id = $1 AND id = $2;
+
+-- name: AddHeal
+INSERT INTO heals (workspace_id, id, skill, code, failures, probe_at, trace_id, created_at, updated_at)
+VALUES ($1, $2, 'look', 'theirs', 3, lk_now(), 'trace', lk_now(), lk_now());
+
+-- name: SetHeal
+UPDATE heals SET status = $3, updated_at = lk_now() WHERE workspace_id = $1 AND id = $2;
+
+-- name: AddSwitch
+INSERT INTO kill_switches (workspace_id, id, scope, target, reason, set_by, set_at) VALUES ($1, $2, 'skill', 'look', 'SECRET', 'ann', lk_now());
+
+-- name: ReleaseSwitch
+UPDATE kill_switches SET released_by = 'bob', released_at = lk_now() WHERE workspace_id = $1 AND id = $2;
