@@ -10,8 +10,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// failureItem is something that failed and that nobody has dismissed.
-type failureItem struct {
+// openFailure is something that failed and that nobody has dismissed.
+type openFailure struct {
 	Kind    failure.Kind `json:"kind" enum:"task,execution,message,delivery"`
 	ID      string       `json:"id" format:"uuid"`
 	Title   string       `json:"title"`
@@ -20,8 +20,8 @@ type failureItem struct {
 	TraceID trace.ID     `json:"traceId,omitempty"`
 }
 
-func failureItemOf(f failure.Failure) failureItem {
-	item := failureItem{Kind: f.Kind, ID: f.ID, Title: f.Title, Why: f.Why, At: f.At.UTC(), TraceID: f.Trace}
+func openFailureOf(f failure.Failure) openFailure {
+	item := openFailure{Kind: f.Kind, ID: f.ID, Title: f.Title, Why: f.Why, At: f.At.UTC(), TraceID: f.Trace}
 	if f.Kind == failure.Execution {
 		item.Title = surfaceName(f.Surface) + ": " + f.Title
 	}
@@ -33,7 +33,7 @@ func failureItemOf(f failure.Failure) failureItem {
 func (s *server) listFailures(ctx context.Context, in *struct {
 	Cursor string `query:"cursor" maxLength:"200"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
-}) (*answer[page[failureItem]], error) {
+}) (*answer[page[openFailure]], error) {
 	at, id, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -48,9 +48,9 @@ func (s *server) listFailures(ctx context.Context, in *struct {
 		last := found[in.Limit-1]
 		next = cursor{last.At, last.ID}.String()
 	}
-	items := make([]failureItem, len(found))
+	items := make([]openFailure, len(found))
 	for i, f := range found {
-		items[i] = failureItemOf(f)
+		items[i] = openFailureOf(f)
 	}
 	return listing(items, next), nil
 }
