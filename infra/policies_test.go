@@ -107,7 +107,12 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"CoordinatorRole logs:CreateLogStream":   `{"Fn::GetAtt":["CoordinatorLog","Arn"]}`,
 		"CoordinatorRole logs:PutLogEvents":      `{"Fn::GetAtt":["CoordinatorLog","Arn"]}`,
 		"CoordinatorRole lambda:InvokeFunction": `[{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-coordinator"},` +
-			`{"Fn::GetAtt":["OperateFunction","Arn"]}]`,
+			`{"Fn::GetAtt":["OperateFunction","Arn"]},{"Fn::GetAtt":["WorkerFunction","Arn"]}]`,
+		"WorkerRole lambda:InvokeFunction": `[{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-worker"},` +
+			`{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-operate"}]`,
+		"WorkerRole logs:CreateLogStream":                    `{"Fn::GetAtt":["WorkerLog","Arn"]}`,
+		"WorkerRole logs:PutLogEvents":                       `{"Fn::GetAtt":["WorkerLog","Arn"]}`,
+		"OperateRole lambda:InvokeFunction":                  `{"Fn::GetAtt":["WorkerFunction","Arn"]}`,
 		"CoordinatorRole secretsmanager:GetSecretValue":      signIn,
 		"CoordinatorRole kms:Decrypt":                        under(signIn) + " and " + channels,
 		"CoordinatorRole kms:Encrypt":                        channels,
@@ -178,7 +183,7 @@ func TestPoliciesAreNarrow(t *testing.T) {
 			t.Errorf("%s has managed policies outside of a VPC: %s", name, managed)
 		}
 	}
-	for _, name := range []string{"HeartbeatFunction", "CoordinatorFunction"} {
+	for _, name := range []string{"HeartbeatFunction", "CoordinatorFunction", "WorkerFunction"} {
 		if x.Resources[name].has("RecursiveLoop") != "Allow" {
 			t.Errorf("Lambda would take the fan-out of %s for a loop and stop it", name)
 		}

@@ -197,7 +197,7 @@ func TestOneResourceAFunction(t *testing.T) {
 		}
 		invoke := x.Resources[logical(name)+"EventInvokeConfig"]
 		attempts := 2
-		if name == "coordinator" { // its next minute does it
+		if name == "coordinator" || name == "worker" { // its next minute does it, or the row of the task
 			attempts = 0
 		}
 		if !is(invoke.has("MaximumRetryAttempts"), attempts) || !is(invoke.has("DestinationConfig.OnFailure.Destination"), getAtt("DeadLetters", "Arn")) {
@@ -475,9 +475,10 @@ func TestAFunctionHasItsOwnSecretsAlone(t *testing.T) {
 	gateway := []string{"REDIS_URL", "GATEWAY_URL", "GATEWAY_TOKEN", "GATEWAY_TOKEN_SECRET_ARN"}
 	for name, want := range map[string][]string{
 		"MigrateFunction": append([]string{"DEMO"}, everyone...), "HeartbeatFunction": slices.Concat(agent, everyone, []string{"TEND_FUNCTION"}),
-		"OperateFunction":     slices.Concat(people, agent, gateway, everyone, []string{"EMAIL_FROM"}),
+		"OperateFunction":     slices.Concat(people, agent, gateway, everyone, []string{"EMAIL_FROM", "WORKER_FUNCTION"}),
 		"ChatFunction":        slices.Concat(people, agent, everyone, []string{"TEND_FUNCTION"}),
-		"CoordinatorFunction": slices.Concat(people, gateway, everyone, []string{"EMAIL_FROM", "TEND_FUNCTION", "KMS_KEY_ID", "ALLOW_PRIVATE_HOSTS"}),
+		"CoordinatorFunction": slices.Concat(people, gateway, everyone, []string{"EMAIL_FROM", "TEND_FUNCTION", "WORKER_FUNCTION", "KMS_KEY_ID", "ALLOW_PRIVATE_HOSTS"}),
+		"WorkerFunction":      slices.Concat(agent, everyone, []string{"TEND_FUNCTION", "WORKER_FUNCTION"}),
 		"WebhookFunction":     append([]string{"KMS_KEY_ID", "TEND_FUNCTION"}, everyone...),
 	} {
 		variables, _ := x.Resources[name].has("Environment.Variables").(map[string]any)

@@ -21,6 +21,6 @@ func main() {
 func run() error {
 	sandbox := edge.NewSandbox(os.Environ(), os.Stdout)
 	return sandbox.StartCoordinator(func(core *app.Core) (edge.Coordinator, error) {
-		return web.NewCoordinator(core, sandbox.ID(), sandbox.Background, sandbox.KickCycle, sandbox.KickOperate)
+		return web.NewCoordinator(core, sandbox.ID(), sandbox.Background, sandbox.KickCycle, sandbox.KickOperate, sandbox.KickWorker)
 	})
 }

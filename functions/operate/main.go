@@ -22,6 +22,6 @@ func main() {
 func run() error {
 	sandbox := edge.NewSandbox(os.Environ(), os.Stdout)
 	return sandbox.StartHTTP(func(core *app.Core) (http.Handler, error) {
-		return web.NewOperate(core, sandbox.ID(), sandbox.Background)
+		return web.NewOperate(core, sandbox.ID(), sandbox.Background, sandbox.KickWorker)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -91,6 +92,13 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	if err != nil {
 		return err
 	}
+	agent.Work.Kick = func(_ context.Context, ws db.Workspace) {
+		b.background(func(ctx context.Context) { agent.Tender.Send(ctx, ws) })
+	}
+	agent.Works(func(_ context.Context, t worker.Tick) error {
+		b.background(func(ctx context.Context) { b.task(ctx, agent.Work, t) })
+		return nil
+	})
 	first := core.Traces.New(trace.Heartbeat)
 	c.welcome(welcome{
 		cfg: cfg, url: urlOf(listener.Addr().String()), token: token, first: first, did: did, log: log,
@@ -110,9 +118,9 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		c.once(process) // what a process that has died was to do goes on at once
 		b.tend(cfg.CoordinatorEvery, c.once)
 	})
-	if cfg.Demo == nil || *cfg.Demo {
-		b.working.Go(func() { newDemoAgent(urlOf(listener.Addr().String()), token, log).run(process, did.demo) })
-	}
+	b.working.Go(func() {
+		b.tend(lookForTasks, func(ctx context.Context) { b.tasks(ctx, agent) })
+	})
 	b.working.Go(func() {
 		b.tend(lookForDead, func(ctx context.Context) {
 			b.schema(ctx, core.DB)

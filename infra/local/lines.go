@@ -70,17 +70,26 @@ var lines = map[string]func(event) line{
 		}
 		return line{spans: []span{{bold, "coordinator "}, {plain, strings.Join(done, ", ")}}}
 	},
-	"the demo agent is there": func(e event) line {
-		return line{spans: []span{{bold, "agent "}, {cyan, e.text("agent")}, {plain, " asks for tasks over HTTP, with a token of its own"}}}
+	"outbox row sent": func(e event) line {
+		return detail(dim, "sent: "+e.text("topic"))
 	},
-	"the demo agent has claimed a task": func(e event) line {
-		return line{spans: []span{{bold, "agent "}, {plain, fmt.Sprintf("claimed %q, attempt %d", e.text("title"), e.number("attempt"))}}}
+	"task begun": func(e event) line {
+		l := line{opens: true, spans: []span{{bold, "task "}, {cyan, e.text("trace_id")}, {plain, " " + e.text("title")}, {dim, " → agent " + e.text("agent")}}}
+		if e.text("resumed") == "true" {
+			l.spans = append(l.spans, span{yellow, " goes on"})
+		}
+		return l
 	},
-	"the demo agent has finished a task": func(e event) line {
-		return line{spans: []span{{bold, "agent "}, {plain, fmt.Sprintf("finished %q", e.text("title"))}}}
+	"task handed on": func(e event) line {
+		return detail(plain, "handed on after "+count(e.number("steps"), "step")+": "+e.text("reason"))
 	},
-	"the demo agent was ordered to stop": func(e event) line {
-		return line{spans: []span{{bold, "agent "}, {yellow, fmt.Sprintf("stopped %q: it was told to %s", e.text("title"), e.text("order"))}}}
+	"task stopped": func(e event) line { return detail(yellow, "stopped: "+e.text("reason")) },
+	"task waits":   func(e event) line { return detail(yellow, "waits: "+e.text("reason")) },
+	"task done": func(e event) line {
+		return line{indent: 1, spans: []span{{green, "done "}, {plain, e.text("title")}, {dim, ": " + e.text("answer")}}}
+	},
+	"task failed": func(e event) line {
+		return line{indent: 1, spans: []span{{red, "failed "}, {plain, e.text("title") + ": " + e.text("reason")}}}
 	},
 	"turn goes on": func(e event) line {
 		return line{opens: true, spans: []span{{bold, "turn "}, {cyan, e.text("trace_id")}, {plain, fmt.Sprintf(" goes on, attempt %d", e.number("attempt"))}}}

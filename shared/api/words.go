@@ -33,7 +33,7 @@ func resultOf(e execution.Execution) json.RawMessage {
 
 // ours reports whether an execution belongs to the agent's own surfaces.
 func ours(e execution.Execution) bool {
-	return e.Surface == trace.Heartbeat || e.Surface == trace.Operate
+	return e.Surface == trace.Heartbeat || e.Surface == trace.Operate || e.Surface == trace.Worker
 }
 
 // askedOf returns the input of an activity. The input of a person's action has our own keys, in

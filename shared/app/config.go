@@ -44,6 +44,7 @@ type Config struct {
 	GatewayURL        string        `env:"GATEWAY_URL"` // starts agents whose spawner is http; empty: there is none
 	GatewayToken      string        `env:"GATEWAY_TOKEN"`
 	TendFunction      string        `env:"TEND_FUNCTION"`
+	WorkerFunction    string        `env:"WORKER_FUNCTION"` // does the tasks of built-in agents
 	HeartbeatEvery    time.Duration `env:"HEARTBEAT_EVERY" envDefault:"30m"`
 	CoordinatorEvery  time.Duration `env:"COORDINATOR_EVERY" envDefault:"30s"`
 	Demo              *bool         `env:"DEMO"` // nil: only in a new SQLite database

@@ -56,6 +56,7 @@ func (c Config) Redacted() []Setting {
 		{Variable: "GATEWAY_TOKEN", Value: hidden(c.GatewayToken)},
 		{Variable: "GATEWAY_TOKEN_SECRET_ARN", Value: c.GatewayTokenSecretARN},
 		{Variable: "TEND_FUNCTION", Value: c.TendFunction},
+		{Variable: "WORKER_FUNCTION", Value: c.WorkerFunction},
 		{Variable: "HEARTBEAT_EVERY", Value: short(c.HeartbeatEvery)},
 		{Variable: "COORDINATOR_EVERY", Value: short(c.CoordinatorEvery)},
 		{Variable: "DEMO", Value: demo},

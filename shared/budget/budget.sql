@@ -242,3 +242,6 @@ SELECT l.model, count(*), CAST(sum(l.input_tokens) AS bigint), CAST(sum(l.output
 SELECT CAST(coalesce(sum(l.total_tokens), 0) AS bigint), CAST(coalesce(sum(l.cost_micro_usd), 0) AS bigint), max(l.created_at)
   FROM agent_usage_logs l
  WHERE l.workspace_id = $1 AND l.created_at >= $2;
+
+-- name: Logged
+SELECT EXISTS (SELECT 1 FROM agent_usage_logs WHERE workspace_id = $1 AND id = $2);

@@ -13,11 +13,17 @@ import (
 // A Report is what an attempt at a task has used, as its agent says.
 type Report struct {
 	llm.Usage
-	Cover     Cover // its Task and Agent are the task and the agent that used it
+	ID        string // a report with an id is counted once; empty: each time
+	Cover     Cover  // its Task and Agent are the task and the agent that used it
 	Attempt   int
 	Session   string
 	Model     string
 	Operation string // the purpose; empty: model_call
+	// Execution, Surface and Skills say of a call of the built-in worker which one it was, and which skills
+	// its answer asks for.
+	Execution string
+	Surface   trace.Surface // empty: the coordinator, to which agents report
+	Skills    []string
 }
 
 // Reported is what came of a report.
@@ -53,13 +59,22 @@ func (s *Store) Report(ctx context.Context, tx Tx, l *Ledger, r Report) (Reporte
 	}
 	id, _ := trace.From(ctx)
 	b := tx.Later()
-	if len(ids) > 0 {
+	again := false
+	if r.ID != "" {
+		if err := tx.Each(ctx, func(scan db.Scan) error { return scan(&again) }, s.q.Logged, r.ID); err != nil {
+			return Reported{}, fmt.Errorf("look whether usage was counted: %w", err)
+		}
+	}
+	if len(ids) > 0 && !again {
 		b.Exec(s.q.UseReservation, r.Cover.Task, r.Attempt, out.Tokens, out.MicroUSD)
 		b.Exec(s.q.Spend, encode(ids), out.Tokens, out.MicroUSD)
 	}
-	b.Exec(s.q.Log, s.ids(), nil, id, db.Null(r.Session), r.Cover.Task, cmp.Or(r.Cover.Agent, "unknown"), nil, trace.Coordinator,
-		cmp.Or(r.Operation, modelCall), cmp.Or(r.Model, "unknown"), used.PromptTokens, used.CompletionTokens, used.CacheReadTokens,
-		used.CacheWriteTokens, cost, nil, r.Attempt, db.Null(r.Cover.Milestone), db.Null(r.Cover.Project))
+	if !again {
+		b.Exec(s.q.Log, cmp.Or(r.ID, s.ids()), db.Null(r.Execution), id, db.Null(r.Session), r.Cover.Task, cmp.Or(r.Cover.Agent, "unknown"), nil,
+			cmp.Or(r.Surface, trace.Coordinator), cmp.Or(r.Operation, modelCall), cmp.Or(r.Model, "unknown"), used.PromptTokens,
+			used.CompletionTokens, used.CacheReadTokens, used.CacheWriteTokens, cost, asked(r.Skills), r.Attempt, db.Null(r.Cover.Milestone),
+			db.Null(r.Cover.Project))
+	}
 	if err := tx.Each(ctx, collect(&out.Budgets), s.q.LookCovers, encodeScopes(r.Cover.scopes())); err != nil {
 		return Reported{}, fmt.Errorf("count what an attempt used: %w", err)
 	}
@@ -73,6 +88,32 @@ func (s *Store) Report(ctx context.Context, tx Tx, l *Ledger, r Report) (Reporte
 		}
 	}
 	return out, nil
+}
+
+// asked encodes the skills that an answer asks for.
+func asked(skills []string) any {
+	if len(skills) == 0 {
+		return nil
+	}
+	return encode(skills)
+}
+
+// Tx runs a transaction in which budgets are locked.
+func (s *Store) Tx(ctx context.Context, ws db.Workspace, fn func(context.Context, *db.Tx) error) error {
+	return s.db.Tx(ctx, ws, fn)
+}
+
+// NewID returns an id for a [Report].
+func (s *Store) NewID() string { return s.ids() }
+
+// Spent returns the budget with the widest scope that covers an attempt and is spent; nil: none is.
+func (l *Ledger) Spent(c Cover) *Budget {
+	for _, k := range c.scopes() {
+		if b := l.budgets[k]; b != nil && b.Spent() {
+			return b
+		}
+	}
+	return nil
 }
 
 // Spent reports whether all that is allocated is consumed, in tokens or in capped money.

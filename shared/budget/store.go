@@ -12,6 +12,7 @@ import (
 var files embed.FS
 
 type queries struct {
+	Logged                                      db.Query
 	Look, Lock, Hold, Count                     db.Query
 	LockReserved, Charge, End, Log, Sweep       db.Query
 	LockPeriods, Overlap, Insert                db.Query

@@ -202,8 +202,6 @@ func TestWhyAgreesWithTheCycle(t *testing.T) {
 			}
 		}
 		expect("no agent", task.WaitsForAgent, "go and rust")
-		w.register(t, agent.Agent{Name: "builtin", Spawner: agent.SpawnBuiltin, Capabilities: []string{"go", "rust"}})
-		expect("a builtin agent", task.WaitsForAgent, "builtin")
 		a := w.register(t, agent.Agent{Name: "a", Capabilities: []string{"go", "rust"}})[0]
 		urgent := draft("urgent")
 		urgent.Priority = 10
@@ -211,7 +209,7 @@ func TestWhyAgreesWithTheCycle(t *testing.T) {
 		if is := w.claim(t, a); is.ID != other {
 			t.Fatalf("claimed %q", is.Title)
 		}
-		expect("a full agent", task.WaitsForAgent, "works on 1 of at most 1")
+		expect("a full agent", task.WaitsForCapacity, "works on 1 of at most 1")
 		if err := w.complete(t, other, 1); err != nil {
 			t.Fatal(err)
 		}

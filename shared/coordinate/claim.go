@@ -2,6 +2,7 @@ package coordinate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -115,6 +116,15 @@ func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []str
 		return t.ID, c.begin(ctx, tx, t.ID, list[0].attempt(), list[0].to.ID, "")
 	}
 	return "", nil
+}
+
+// Begin makes an assignment RUNNING, unless it is not ASSIGNED in this attempt any more. The built-in
+// worker calls it, which may be faster than the answer of its start.
+func (c *Coordinator) Begin(ctx context.Context, tx Tx, id string, attempt int, agent, session string) error {
+	if err := c.begin(ctx, tx, id, attempt, agent, session); !errors.Is(err, errMoved) {
+		return err
+	}
+	return nil
 }
 
 // begin makes an assignment RUNNING. Zero rows mean that it is another attempt's by now.

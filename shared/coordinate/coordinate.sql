@@ -13,6 +13,10 @@ SELECT a.id, a.name, a.status, a.capabilities, a.coordinator_enabled, a.max_conc
        (SELECT max(o.started_at) FROM agent_task_attempts o WHERE o.workspace_id = $1 AND o.agent_id = a.id AND o.ended_at IS NULL),
        EXISTS (SELECT 1 FROM kill_switches k
                 WHERE k.workspace_id = $1 AND k.released_at IS NULL AND k.scope = 'agent' AND k.target IN (a.name, CAST(a.id AS text))),
+       CASE a.spawner WHEN 'builtin' THEN
+         (SELECT min(l.expires_at) FROM agent_task_attempts o
+            JOIN agent_locks l ON l.workspace_id = o.workspace_id AND l.lane = 'task:' || CAST(o.task_id AS text) AND l.token IS NOT NULL
+           WHERE o.workspace_id = $1 AND o.agent_id = a.id AND o.ended_at IS NULL) END,
        lk_now()
   FROM agents a
  WHERE a.workspace_id = $1

@@ -63,8 +63,7 @@ func TestWhoGetsATask(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		of := w.register(t,
 			agent.Agent{Name: "go", Capabilities: []string{"go", "sql"}, MaxConcurrentTasks: 2},
-			agent.Agent{Name: "sql", Capabilities: []string{"sql"}},
-			agent.Agent{Name: "builtin", Capabilities: []string{"go", "sql"}, Spawner: agent.SpawnBuiltin})
+			agent.Agent{Name: "sql", Capabilities: []string{"sql"}, Spawner: agent.SpawnBuiltin})
 		needs := func(title, capabilities string, priority int) task.Task {
 			d := draft(title)
 			d.Metadata, d.Priority = []byte(`{"requiredCapabilities":`+capabilities+`}`), priority

@@ -99,8 +99,6 @@ func (w worker) obstacle(circuits map[string]circuit, claims bool) *Obstacle {
 		return no(task.WaitsForAgent, "gets no tasks from the coordinator (coordinatorEnabled is false)")
 	case w.Status != agent.Idle && w.Status != agent.Working:
 		return no(task.WaitsForAgent, "is %s", w.Status)
-	case w.Spawner == agent.SpawnBuiltin:
-		return no(task.WaitsForAgent, "has the spawner builtin, which this release does not start")
 	case !claims && w.Spawner == agent.SpawnPull && w.LastSeenAt == nil:
 		return no(task.WaitsForAgent, "has never sent a heartbeat or asked for a task")
 	case circuits[w.target()].open:

@@ -1,11 +1,11 @@
 -- name: Orphans
 -- Executions with status running whose lane nobody holds, that no outbox row continues, and that
--- were unchanged for $2 milliseconds; those of webhooks are gone on with by their deliveries. And executions without a lane that were unchanged for their
+-- were unchanged for $2 milliseconds; those of webhooks are gone on with by their deliveries, those of tasks by their attempts. And executions without a lane that were unchanged for their
 -- own timeout, or else for $4 milliseconds. The latter exclude parents, whose children come first,
 -- and those that were active in a thread since.
 SELECT id, subject, silent FROM (
   SELECT e.id, e.subject, false AS silent FROM executions e
-   WHERE e.workspace_id = $1 AND e.status = 'running' AND e.surface <> 'hb' AND e.subject IS NOT NULL
+   WHERE e.workspace_id = $1 AND e.status = 'running' AND e.surface NOT IN ('hb', 'wk') AND e.subject IS NOT NULL
      AND NOT (e.surface = 'wh' AND e.subject <> 'execution:' || CAST(e.id AS text))
      AND e.updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
      AND NOT EXISTS (SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.expires_at > (SELECT lk_now()))

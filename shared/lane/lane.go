@@ -52,6 +52,16 @@ func ExecutionOf(n Name) (id string, ok bool) {
 
 const executions Name = "execution:"
 
+// Task returns the lane for the built-in worker's attempts at a task.
+func Task(id string) Name { return tasks + Name(id) }
+
+// TaskOf returns the id of the task that the lane belongs to, and whether there is one.
+func TaskOf(n Name) (id string, ok bool) {
+	return strings.CutPrefix(string(n), string(tasks))
+}
+
+const tasks Name = "task:"
+
 // Memory returns the lane for writes to an agent's memories.
 func Memory(agent string) Name { return Name("memory:" + agent) }
 

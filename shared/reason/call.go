@@ -135,7 +135,7 @@ func (r *Runner) commitBeside(ctx context.Context, s *state, holds lane.Holds, b
 func (j Job) use(s *state, v decision) skill.Call {
 	return skill.Call{
 		Workspace: j.Hold.Workspace, Agent: j.Agent, By: j.By, Surface: j.Execution.Surface, Subject: j.Execution.Subject,
-		Key: cmp.Or(j.EffectKey, j.Execution.ID) + ":" + v.call.id, Arguments: v.arguments, Untrusted: s.asked == execution.Untrusted, Offered: j.Skills,
+		Key: cmp.Or(j.EffectKey, j.Execution.ID) + ":" + v.call.id, Arguments: v.arguments, Rule: j.Rule, Untrusted: s.asked == execution.Untrusted, Offered: j.Skills,
 	}
 }
 

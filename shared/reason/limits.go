@@ -47,6 +47,8 @@ type Cost struct {
 	Model     string // the model's id
 	Input     int    // estimated tokens of the prompt
 	Output    int    // longest answer, in tokens
+	Task      string // that the call is for; empty: none
+	Attempt   int    // at the task
 
 	Day, DayMicroUSD int64 // see [Job]
 	Priced           bool
@@ -122,6 +124,7 @@ func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Re
 	return r.metered(ctx, s, Cost{
 		Workspace: job.Hold.Workspace, Agent: job.Agent, Surface: job.Execution.Surface, Execution: job.Execution.ID,
 		Trace: job.Execution.Trace, Day: job.Day, DayMicroUSD: job.DayMicroUSD, Priced: job.Priced,
+		Task: job.Task, Attempt: job.TaskAttempt,
 	}, job.Skills, request, onDelta)
 }
 

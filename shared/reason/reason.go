@@ -85,6 +85,10 @@ type Job struct {
 	// canary to its system prompt.
 	Guarded   bool
 	MaxTokens int // longest answer in tokens
+	// Task is the task that the run is an attempt at, and TaskAttempt the number of that attempt; empty:
+	// there is none. The budgets of the task pay for the run.
+	Task        string
+	TaskAttempt int
 	// Tokens is the most that the run may use, its earlier attempts too: the call by which it is
 	// reached is the last. 0: nothing bounds it; less: none are left.
 	Tokens int64

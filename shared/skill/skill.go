@@ -73,6 +73,8 @@ type Call struct {
 	By string
 	// Untrusted says that the execution had read untrusted text before this call.
 	Untrusted bool
+	// Rule says that a rule of an admin makes the call, and no model.
+	Rule bool
 	// Offered are the skills that the execution may use. It is nil outside of an execution.
 	Offered *Set
 }

@@ -35,7 +35,7 @@ var called = uuid.MustParse("8a1f3a58-6b0c-4f0e-8f52-0c9f4be7f1d3")
 
 // runCreate creates a task whose id follows from the key of the call. A call that is repeated, such
 // as that of a webhook that is delivered again, answers the task that is there.
-func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
+func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (_ any, err error) {
 	id := ""
 	if c.Key != "" {
 		id = uuid.NewSHA1(called, fmt.Appendf(nil, "%s:%s", c.Workspace, c.Key)).String()
@@ -57,6 +57,7 @@ func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 		DependsOn    []string        `json:"dependsOn"`
 		ProjectID    string          `json:"projectId"`
 		MilestoneID  string          `json:"milestoneId"`
+		Thread       *Conversation   `json:"thread"`
 	}{Priority: DefaultPriority}
 	if err := json.Unmarshal(c.Arguments, &args); err != nil {
 		return nil, skill.Refuse("the arguments could not be read")
@@ -66,8 +67,14 @@ func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 			return nil, skill.Refuse("%q is not an id of a task, project or milestone", id)
 		}
 	}
+	in := ""
+	if args.Thread != nil {
+		if in, err = s.converse(ctx, tx, c, *args.Thread); err != nil {
+			return nil, err
+		}
+	}
 	t, err := s.Create(ctx, tx, Task{
-		ID: id, Title: args.Title, Description: args.Description, Type: args.TaskType, Priority: args.Priority, Tags: args.Tags,
+		ID: id, Thread: in, Title: args.Title, Description: args.Description, Type: args.TaskType, Priority: args.Priority, Tags: args.Tags,
 		Input: args.InputContext, Metadata: args.Metadata, DependsOn: args.DependsOn, Project: strings.ToLower(args.ProjectID),
 		Milestone: strings.ToLower(args.MilestoneID), MaxRetries: DefaultRetries, BackoffSeconds: DefaultBackoff,
 		Untrusted: c.Untrusted, CreatedBy: cmp.Or(c.By, c.Agent),
@@ -81,6 +88,29 @@ func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 		return nil, err
 	}
 	return createdTask(t), nil
+}
+
+// Conversation is the thread to which a task belongs, and what was said there.
+type Conversation struct {
+	Channel string `json:"channel"`
+	Address string `json:"address"`
+	Message string `json:"message"`
+}
+
+// converse opens the thread of a task and appends what was said. The task's result is told there, so a
+// model that has read untrusted text chooses no thread.
+func (s *Store) converse(ctx context.Context, tx lane.Tx, c skill.Call, with Conversation) (string, error) {
+	switch {
+	case s.Converse == nil:
+		return "", skill.Refuse("there are no threads here")
+	case c.Untrusted && !c.Rule:
+		return "", skill.Refuse("the thread of a task is not chosen after untrusted text was read: leave it out")
+	}
+	id, err := s.Converse(ctx, tx, with, c.Key)
+	if _, wrong := errors.AsType[*problem.InvalidError](err); wrong {
+		return "", skill.Refuse("%s", err)
+	}
+	return id, err
 }
 
 func createdTask(t Task) any { return map[string]any{"taskId": t.ID, "status": t.Status} }

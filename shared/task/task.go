@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 //go:embed *.sql
@@ -162,6 +164,7 @@ type queries struct {
 	Touch, TouchSome, Conflict                   db.Query
 	Log, Logs, OpenDependencies, ThreadTask      db.Query
 	FirstDependencies, ThreadTasks, Near, Within db.Query
+	Origin                                       db.Query
 }
 
 // Store stores the tasks of all workspaces. Methods that write take a transaction, in which the
@@ -170,6 +173,10 @@ type Store struct {
 	// Wake adds to a transaction's last batch what wakes the coordinator, after a task was created or its
 	// status has changed. It is set once; nil: nothing wakes it before its schedule does.
 	Wake func(context.Context, *db.Batch)
+
+	// Converse opens the thread of a task that a call of [CreateSkill] creates, appends what was said there
+	// under a key, and returns its id. It is set once; nil: such calls name no thread.
+	Converse func(ctx context.Context, tx lane.Tx, with Conversation, key string) (string, error)
 
 	db     *db.DB
 	q      queries
@@ -198,6 +205,15 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Task, erro
 	var found []Task
 	err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id, true)
 	return first(found, err)
+}
+
+// Origin returns the trace in which a task was created; empty: none is known.
+func (s *Store) Origin(ctx context.Context, ws db.Workspace, id string) (origin trace.ID, err error) {
+	err = s.db.Each(ctx, ws, func(scan db.Scan) error { return scan(&origin) }, s.q.Origin, id)
+	if err != nil {
+		return "", fmt.Errorf("read where a task comes from: %w", err)
+	}
+	return origin, nil
 }
 
 // GetIn is Get in a transaction, after what is queued there.

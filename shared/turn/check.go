@@ -14,6 +14,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -45,6 +47,11 @@ type verdict struct {
 type spokenTo struct {
 	Role string `json:"role"` // user or assistant
 	Text string `json:"text"`
+}
+
+// CheckOf returns the output check of an execution that is no turn and answers in a thread.
+func (r *Runner) CheckOf(ws db.Workspace, e execution.Execution, thread string, job reason.Job, name string) func(context.Context, string, []llm.Message) (reason.Checked, error) {
+	return (&turn{Runner: r, asked: asked{Thread: thread}, ws: ws, exec: e}).check(job, name)
 }
 
 // check returns the output check of a job: the skill with this name sees each answer. An answer

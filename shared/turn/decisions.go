@@ -13,9 +13,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
 
-// through runs a job until nothing is left to do for now. Between the runs it reports people's
+// Through runs a job until nothing is left to do for now. Between the runs it reports people's
 // decisions on the job's calls. The outcome is waiting if undecided calls remain.
-func (r *Runner) through(ctx context.Context, job reason.Job) (reason.Outcome, error) {
+func (r *Runner) Through(ctx context.Context, job reason.Job) (reason.Outcome, error) {
 	for {
 		out, err := r.Reason.Run(ctx, job)
 		job.Journal = nil // outdated: the run has added entries

@@ -99,7 +99,7 @@ func (r *Runner) goOn(ctx context.Context, ws db.Workspace, e execution.Executio
 			if job.System, names, err = reason.StartOf(job.Journal); err != nil {
 				return out, err
 			}
-			return r.through(ctx, r.bounded(job, skills.Only(names...), settings))
+			return r.Through(ctx, r.bounded(job, skills.Only(names...), settings))
 		},
 	})
 	if err == nil && out.Halted { // retried later: the cause of the halt does not end at once

@@ -40,7 +40,7 @@ func followers(ctx context.Context, _ int) ([]Row, error) {
 	}
 	defer stop()
 	core := app.NewCore(d, app.Config{AdminToken: benchToken}, slog.New(slog.DiscardHandler), nil)
-	handler, err := web.NewOperate(core, "bench", func(f func(context.Context)) { go f(ctx) })
+	handler, err := web.NewOperate(core, "bench", func(f func(context.Context)) { go f(ctx) }, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	mathrand "math/rand/v2"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
@@ -57,15 +58,16 @@ type demoWorkspace struct {
 	} `json:"memories"`
 }
 
-// demoTask is a task of the demo, which the demo agent does.
+// demoTask is a task of the demo, which the built-in worker does.
 type demoTask struct {
-	Title     string `json:"title"`
-	Priority  int    `json:"priority"`
-	DependsOn []int  `json:"depends_on"` // indexes of tasks before it
+	Title     string          `json:"title"`
+	Priority  int             `json:"priority"`
+	DependsOn []int           `json:"depends_on"` // indexes of tasks before it
+	Steps     json.RawMessage `json:"steps"`      // that the demo model takes
 }
 
 const (
-	// DemoAgent is the id of the agent that does the demo's tasks.
+	// DemoAgent is the id of the agent that does the demo's tasks. The built-in worker is started for it.
 	DemoAgent = "00000000-0000-7000-8000-0000000d1001"
 	// DemoCapability is what the demo's tasks require of an agent.
 	DemoCapability = "demo"
@@ -142,10 +144,35 @@ func seedDemo(ctx context.Context, core *app.Core, objectives *objective.Store, 
 			return fmt.Errorf("seed the demo: %w", err)
 		}
 	}
-	if err := errors.Join(seedRest(ctx, core, content), seedTasks(ctx, core, content.Tasks)); err != nil {
+	if err := errors.Join(seedRest(ctx, core, content), seedAgent(ctx, core), seedTasks(ctx, core, content.Tasks)); err != nil {
 		return fmt.Errorf("seed the demo: %w", err)
 	}
 	return nil
+}
+
+// demoTasksAtOnce is how many tasks the agent of the demo does at once.
+const demoTasksAtOnce = 2
+
+// seedAgent registers the agent of the demo, unless it is there, started by the built-in worker.
+func seedAgent(ctx context.Context, core *app.Core) error {
+	agents, err := agent.New(core.DB, core.IDs)
+	if err != nil {
+		return err
+	}
+	is, err := agents.Get(ctx, workspace.Default, DemoAgent)
+	switch {
+	case err != nil && !errors.Is(err, db.ErrNoRows):
+		return err
+	case err == nil && (is.Spawner == agent.SpawnBuiltin || is.Status == agent.Terminated):
+		return nil
+	}
+	return core.DB.Tx(ctx, workspace.Default, func(ctx context.Context, tx *db.Tx) error {
+		_, _, err := agents.Register(ctx, tx, agent.Agent{
+			ID: DemoAgent, Name: "worker", Capabilities: []string{DemoCapability}, CoordinatorEnabled: true, MaxConcurrentTasks: demoTasksAtOnce,
+			Spawner: agent.SpawnBuiltin, CreatedBy: "demo",
+		})
+		return err
+	})
 }
 
 // seedTasks adds the tasks, unless one of them was added before.
@@ -165,7 +192,12 @@ func seedTasks(ctx context.Context, core *app.Core, list []demoTask) error {
 			for _, before := range t.DependsOn {
 				on = append(on, made[before])
 			}
+			var input json.RawMessage
+			if t.Steps != nil {
+				input = json.RawMessage(`{"steps":` + string(t.Steps) + `}`)
+			}
 			is, err := tasks.Create(ctx, tx, task.Task{
+				Input: input,
 				Title: t.Title, Type: "demo", Priority: cmp.Or(t.Priority, task.DefaultPriority), MaxRetries: task.DefaultRetries, BackoffSeconds: task.DefaultBackoff,
 				Metadata: json.RawMessage(`{"requiredCapabilities":["` + DemoCapability + `"]}`), Tags: []string{demoTag}, DependsOn: on, CreatedBy: "demo",
 			})

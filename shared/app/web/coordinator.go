@@ -16,6 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/surface/coordinator"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
@@ -33,9 +34,9 @@ var thinking = []string{turn.Topic, inbox.Topic, approval.Topic, heartbeat.Topic
 // NewCoordinator builds the coordinator with all its parts. instance identifies this process in the names
 // of holders. background runs a function after the response. fan starts a separate invocation for a
 // workspace's cycles. kick has the function operate do what is due in a workspace and is not done here.
-// It is called by functions/coordinator.
+// works starts an invocation of the built-in worker. It is called by functions/coordinator.
 func NewCoordinator(core *app.Core, instance string, background func(func(context.Context)), fan func(context.Context, coordinator.Tick) error,
-	kick func(context.Context, db.Workspace)) (*Coordinator, error) {
+	kick func(context.Context, db.Workspace), works func(context.Context, worker.Tick) error) (*Coordinator, error) {
 	s, err := wire.New(core, instance, mail.Channels(core)...)
 	if err != nil {
 		return nil, err
@@ -47,6 +48,7 @@ func NewCoordinator(core *app.Core, instance string, background func(func(contex
 	if err != nil {
 		return nil, err
 	}
+	s.Works(works)
 	in, err := door.OfFunction(s)
 	if err != nil {
 		return nil, err

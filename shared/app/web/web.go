@@ -15,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/engineroom"
 	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
 )
 
 // Operate is the handler of functions/operate. It serves the API. On a schedule it also does the
@@ -28,8 +29,9 @@ type Operate struct {
 func (o *Operate) Tend(ctx context.Context) { o.tend(ctx) }
 
 // NewOperate builds the API with all its parts. instance identifies this process in the names of
-// holders. background runs a function after the response. It is called by functions/operate.
-func NewOperate(core *app.Core, instance string, background func(func(context.Context))) (http.Handler, error) {
+// holders. background runs a function after the response. works starts an invocation of the built-in
+// worker; nil: another process does. It is called by functions/operate.
+func NewOperate(core *app.Core, instance string, background func(func(context.Context)), works func(context.Context, worker.Tick) error) (http.Handler, error) {
 	s, err := wire.New(core, instance, mail.Channels(core)...)
 	if err != nil {
 		return nil, err
@@ -38,6 +40,7 @@ func NewOperate(core *app.Core, instance string, background func(func(context.Co
 	if err != nil {
 		return nil, err
 	}
+	s.Works(works)
 	in, err := door.OfFunction(s)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/surface/coordinator"
+	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
+	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
 // coordinate builds what gives tasks to agents, and has a task that is created or ends wake it.
@@ -33,6 +35,10 @@ func (s *Surfaces) coordinate() (err error) {
 		Instance: s.Instance,
 	}).Open()
 	s.Coordinator.Cycle = s.Cycles.Cycle
+	s.Work.Begin, s.Work.Deliverable = s.Cycles.Begin, s.deliverable
+	s.Tasks.Converse = func(ctx context.Context, tx lane.Tx, with task.Conversation, key string) (string, error) {
+		return s.Threads.Hear(ctx, tx, with.Channel, with.Address, with.Message, key)
+	}
 	s.Tasks.Wake = func(ctx context.Context, b *db.Batch) { coordinate.Kick(ctx, s.Outbox, b) }
 	return err
 }
@@ -48,12 +54,23 @@ func (s *Surfaces) starters() map[string]outbox.Handler {
 		coordinate.SpawnTopic: &coordinate.Starter{
 			Coordinator: s.Cycles,
 			Spawners: map[agent.Spawner]coordinate.Spawner{
-				agent.SpawnHTTP:   &coordinate.Gateway{Client: s.Outbound, URL: cfg.GatewayURL, Token: cfg.GatewayToken},
-				agent.SpawnLambda: lambda.Spawner{Client: &functions{core: s.Core}},
+				agent.SpawnBuiltin: worker.Spawner{DB: s.DB, Outbox: s.Outbox},
+				agent.SpawnHTTP:    &coordinate.Gateway{Client: s.Outbound, URL: cfg.GatewayURL, Token: cfg.GatewayToken},
+				agent.SpawnLambda:  lambda.Spawner{Client: &functions{core: s.Core}},
 			},
 			Expand: s.expand,
 		},
 	}
+}
+
+// Works makes this process have the tasks of built-in agents worked on: invoke starts an invocation of
+// the worker, and does not wait for it; nil: another process does. It is called before the surfaces serve, by functions that may
+// invoke the worker, and by the local runner, which is one.
+func (s *Surfaces) Works(invoke func(context.Context, worker.Tick) error) {
+	if invoke == nil {
+		return
+	}
+	s.Sender.Handlers[worker.Topic] = &worker.Supervisor{Worker: s.Work, Invoke: invoke}
 }
 
 // kicks runs the cycles that tasks ask for.

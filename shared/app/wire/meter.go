@@ -11,11 +11,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
 // meter reserves and settles the cost of model calls in the budgets.
 type meter struct {
 	budgets *budget.Store
+	tasks   *task.Store
 	others  []string // models that may answer instead of the requested one
 	count   *observe.Meters
 }
@@ -29,6 +31,9 @@ const (
 )
 
 func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
+	if c.Task != "" {
+		return m.attempt(ctx, c)
+	}
 	r, err := m.budgets.Reserve(ctx, c.Workspace, budget.Request{
 		Agent: c.Agent, Surface: c.Surface, Execution: c.Execution, Trace: c.Trace, Model: c.Model, Others: m.others,
 		Input: int64(c.Input), Output: int64(c.Output), Min: min(leastAnswer, int64(c.Output)), Lease: reserved,

@@ -130,7 +130,7 @@ func servedWith(t *testing.T, change func(*app.Config)) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := web.NewOperate(core, "test", func(func(context.Context)) {})
+	h, err := web.NewOperate(core, "test", func(func(context.Context)) {}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,9 +63,7 @@ func (s *Surfaces) giveBack(ctx context.Context, ws db.Workspace, dead func(stri
 	for _, h := range held {
 		if dead(string(h.Holder)) {
 			released[h.Lane] = s.Lanes.ReleaseOf(&change, h.Lane, h.Holder)
-			if id, ok := lane.ExecutionOf(h.Lane); ok {
-				s.Operate.GoOn(&change, id)
-			}
+			s.goOn(ctx, &change, h.Lane)
 		}
 	}
 	var rows []*int
@@ -120,12 +118,18 @@ func (s *Surfaces) TakeUp(ctx context.Context, dead func(holder string) bool, ba
 // queues the turns that were cut off, so that none is forgotten. It also gives back outbox rows.
 func (s *Surfaces) settle(ctx context.Context) error {
 	released, err := s.Lanes.Settle(ctx, func(b *db.Batch, h *lane.Hold) {
-		if id, ok := lane.ExecutionOf(h.Lane); ok {
-			s.Operate.GoOn(b, id)
-		}
+		s.goOn(ctx, b, h.Lane)
 	})
 	for _, h := range released {
 		s.Log.InfoContext(ctx, "lane given back late", "lane", h.Lane)
 	}
 	return errors.Join(err, s.Sender.Settle(ctx))
+}
+
+// goOn adds to a batch that what was worked on under a lane continues at once.
+func (s *Surfaces) goOn(ctx context.Context, b *db.Batch, name lane.Name) {
+	if id, ok := lane.ExecutionOf(name); ok {
+		s.Operate.GoOn(b, id)
+	}
+	s.Work.GoOn(ctx, b, name)
 }

@@ -68,7 +68,7 @@ func TestSecretsThatPeopleTypeAreNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	var behind sync.WaitGroup
-	h, err := web.NewOperate(core, "test", func(fn func(context.Context)) { behind.Go(func() { fn(context.Background()) }) })
+	h, err := web.NewOperate(core, "test", func(fn func(context.Context)) { behind.Go(func() { fn(context.Background()) }) }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/surface/webhook/action"
+	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -70,6 +71,7 @@ type Surfaces struct {
 	Heartbeat   *heartbeat.Heartbeat
 	Coordinator *coordinator.Coordinator
 	Cycles      *coordinate.Coordinator // what Coordinator runs
+	Work        *worker.Worker
 	Tender      *thread.Tender
 }
 
@@ -91,6 +93,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 	s.Operate = &operate.Operate{Runner: turns}
 	s.Heartbeat = &heartbeat.Heartbeat{Parts: s.Parts, Sweep: s.sweep}
 	s.Coordinator = &coordinator.Coordinator{Parts: s.Parts}
+	s.Work = &worker.Worker{Parts: s.Parts, Turns: turns}
 	s.Parts.Skills = s.skills
 	if err := s.stores(); err != nil {
 		return nil, fmt.Errorf("wire the stores: %w", err)
@@ -117,7 +120,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 			_, err := s.Threads.Release(ctx, tx, execution)
 			return err
 		},
-		Switches: s.switches, Meter: meter{s.Budgets, core.Config.Models()[1:], core.Meters}, ModelID: core.Config.Models()[0],
+		Switches: s.switches, Meter: meter{s.Budgets, s.Tasks, core.Config.Models()[1:], core.Meters}, ModelID: core.Config.Models()[0],
 		Log: core.Log, Clock: core.Clock,
 	}
 	s.Worker = &work.Worker{Lanes: s.Lanes, Runs: s.Runs, Reason: s.Reason, Outbox: s.Outbox}
@@ -186,7 +189,10 @@ func (s *Surfaces) stores() error {
 	}
 	s.Approvals, err = approval.New(approval.Deps{
 		DB: d, Workspaces: s.Workspaces, Outbox: s.Outbox, Activity: s.Activity, Skills: s.skills, Switches: s.switches, IDs: ids,
-		Settled: func(ctx context.Context, b *db.Batch, of approval.Approval) { s.Operate.Decided(ctx, b, of) },
+		Settled: func(ctx context.Context, b *db.Batch, of approval.Approval) {
+			s.Operate.Decided(ctx, b, of)
+			s.Work.GoOn(ctx, b, of.Subject)
+		},
 	})
 	return err
 }

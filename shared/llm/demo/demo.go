@@ -1,5 +1,5 @@
 // Package demo is a scripted model that needs no network, for the first run on a laptop and for
-// tests. It is not a language model. It follows a fixed script for the four tasks of the heartbeat.
+// tests. It is not a language model. It follows a fixed script for the four tasks of the heartbeat and for that of the worker.
 // Any other request gets a text that says what the model is. Each text says that it comes from the
 // demo model. The model is deterministic and keeps no state: the same request always gets the same
 // answer.
@@ -11,6 +11,7 @@
 //	                                         and complete_objective where that is the skill
 //	task: reflect  {"activity"}              it counts
 //	task: remember {"done"}                  it calls save_memory
+//	task: work     {"task"}                  it makes the calls that the task's input lists in "steps"
 package demo
 
 import (

@@ -2,6 +2,7 @@ package demo
 
 import (
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -21,6 +22,8 @@ func (s situation) decide() move {
 		return s.reflect()
 	case s.task == "remember":
 		return s.rememberDone()
+	case s.task == "work":
+		return s.work()
 	case s.brief.Objective.ID == "":
 		return say("I cannot read the task: the first user message is not the JSON with an objective that I expect.")
 	case s.task == "plan":
@@ -94,6 +97,25 @@ func (s situation) advancePlan(result string) act {
 		"step":        number(s.brief.Step.Number),
 		"result":      mark + result,
 	}}
+}
+
+// work makes the calls that the input of a task names, one after the other, and says so.
+func (s situation) work() move {
+	t := s.brief.Task
+	if t.ID == "" {
+		return say("I cannot read the task: the first user message is not the JSON with a task that I expect.")
+	}
+	var input struct {
+		Steps []step `json:"steps"`
+	}
+	_ = json.Unmarshal(t.Input, &input) // another input lists no calls
+	for _, st := range input.Steps {
+		if next, _ := s.pursue(act{st.Skill, st.Inputs}); next != nil {
+			return *next
+		}
+	}
+	return say("I did “%s”: calls that its input lists: %d, results of other tasks that I read: %d. The demo model judges nothing.",
+		short(t.Title, 80), len(input.Steps), len(t.DependsOn))
 }
 
 // reflect counts calls, and names the skill with the most failures.

@@ -11,7 +11,7 @@ import (
 
 // situation is a request in the form that the script needs.
 type situation struct {
-	task      string // plan, advance, reflect, remember or ""
+	task      string // plan, advance, reflect, remember, work or ""
 	brief     brief  // of all tasks but ""
 	said      string // the last user message
 	tools     []llm.Tool
@@ -27,6 +27,17 @@ type brief struct {
 	Activity   []used    `json:"activity"` // reflect
 	Done       []done    `json:"done"`     // remember
 	Remembered []string  `json:"remembered"`
+	Task       work      `json:"task"` // work
+}
+
+// work is a task of the built-in worker.
+type work struct {
+	ID        string          `json:"id"`
+	Title     string          `json:"title"`
+	Input     json.RawMessage `json:"input"`
+	DependsOn []struct {
+		Title string `json:"title"`
+	} `json:"dependsOn"`
 }
 
 // used holds the call counts of a skill.
@@ -154,6 +165,8 @@ func task(system string) string {
 		return "reflect"
 	case "task: remember":
 		return "remember"
+	case "task: work":
+		return "work"
 	}
 	return ""
 }

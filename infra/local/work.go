@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
+)
+
+// lookForTasks is how often it is looked whether another process of this host, a verb for example, has
+// left a task to be worked on.
+const lookForTasks = time.Second
+
+// tasks has what is due begin: cycles, starts of agents, and work on tasks.
+func (b *beats) tasks(ctx context.Context, agent *wire.Surfaces) {
+	all, err := agent.Workspaces.All(ctx)
+	if err != nil {
+		return // the next cycle tells of it
+	}
+	for _, ws := range all {
+		var batch db.Batch
+		due := agent.Outbox.Due(&batch, coordinate.KickTopic, coordinate.SpawnTopic, worker.Topic)
+		if agent.DB.Read(ctx, ws, &batch) == nil && *due > 0 {
+			b.background(func(ctx context.Context) { agent.Tender.Send(ctx, ws) })
+		}
+	}
+}
+
+// task works on a task, as an invocation of the function worker does. When the process is to end, the
+// task is parked and goes on after the next start.
+func (b *beats) task(ctx context.Context, w *worker.Worker, t worker.Tick) {
+	defer func() {
+		if p := recover(); p != nil {
+			b.log.ErrorContext(ctx, "the worker panicked", "task", t.Task, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		}
+	}()
+	if _, err := w.Run(ctx, t); err != nil && ctx.Err() == nil {
+		b.log.WarnContext(ctx, "the worker tries again", "task", t.Task, "error", err)
+	}
+}

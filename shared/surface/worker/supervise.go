@@ -1,0 +1,150 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+)
+
+// Topic is the topic of the outbox rows that have tasks worked on. There is one for each task.
+const Topic = "worker"
+
+// kicked is the payload of such a row.
+type kicked struct {
+	Task string `json:"task"`
+}
+
+// KeyOf returns the key of a task's row.
+func KeyOf(id string) string { return Topic + ":" + id }
+
+const (
+	// maxInvocations is how often in all an invocation of the worker may be refused.
+	maxInvocations = 20
+	// lookAgain is how long after an invocation the task is looked at again.
+	lookAgain = 20 * time.Second
+	// personAgain is how long after the look at a task that waits for a person.
+	personAgain = 5 * time.Minute
+)
+
+// kickFor returns the row of a task. It is due at once.
+func kickFor(id string) outbox.Row {
+	raw, _ := json.Marshal(kicked{id}) //nolint:errchkjson // a text always is JSON
+	return outbox.Row{Kind: outbox.Kick, Topic: Topic, Key: KeyOf(id), Payload: raw, MaxAttempts: maxInvocations}
+}
+
+// Spawner is the spawner builtin: it stores the row that has the task worked on.
+type Spawner struct {
+	DB     *db.DB
+	Outbox *outbox.Store
+}
+
+// Spawn implements [coordinate.Spawner]. The session is the key.
+func (s Spawner) Spawn(ctx context.Context, start coordinate.Start) (string, error) {
+	var b db.Batch
+	s.Outbox.Revive(ctx, &b, kickFor(start.Task))
+	s.Outbox.DueNow(&b, KeyOf(start.Task)) // it may still look after the attempt before
+	if err := s.DB.Do(ctx, start.Workspace, &b); err != nil {
+		return "", fmt.Errorf("store the start of the built-in worker: %w", err)
+	}
+	return sessionOf(start.Task, start.Attempt), nil
+}
+
+// Supervisor is the handler of the rows of [Topic]. It has a task worked on, and looks at it again until
+// its attempt is over: an invocation may be lost, or its process may die.
+type Supervisor struct {
+	*Worker
+	// Invoke starts an invocation that works on a task. It does not wait for it.
+	Invoke func(context.Context, Tick) error
+}
+
+// Limit implements [outbox.Limited].
+func (s *Supervisor) Limit() time.Duration { return 25 * time.Second }
+
+// Handle implements [outbox.Handler].
+func (s *Supervisor) Handle(ctx context.Context, c outbox.Claimed) error {
+	var k kicked
+	if err := json.Unmarshal(c.Payload, &k); err != nil || k.Task == "" {
+		return outbox.Permanently(errors.New("the row names no task"))
+	}
+	t, err := s.Tasks.Get(ctx, c.Workspace, k.Task)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var b db.Batch
+	held, open := s.Lanes.PeekIn(&b, lane.Task(t.ID)), s.Runs.Unfinished(&b, lane.Task(t.ID))
+	if err := s.DB.Read(ctx, c.Workspace, &b); err != nil {
+		return fmt.Errorf("look at task %s: %w", t.ID, err)
+	}
+	if over := !t.Status.Active(); over && (len(*open) == 0 || !ended(t)) {
+		return nil // what is open continues with the next attempt
+	}
+	if held.Held() {
+		return outbox.LaterIn(min(held.Remaining, lookAgain), fmt.Errorf("task %s is worked on", t.ID))
+	}
+	if waits, err := s.waits(ctx, c.Workspace, *open); err != nil || waits {
+		return errors.Join(err, outbox.LaterIn(personAgain, fmt.Errorf("task %s waits for a person", t.ID)))
+	}
+	if err := s.Invoke(ctx, Tick{c.Workspace, t.ID}); err != nil {
+		if c.Last() {
+			return errors.Join(err, s.lose(ctx, c.Workspace, t, err))
+		}
+		return fmt.Errorf("invoke the built-in worker: %w", err)
+	}
+	return outbox.LaterIn(lookAgain, fmt.Errorf("task %s is worked on", t.ID))
+}
+
+// waits reports whether the execution of a task waits for people who have not decided yet.
+func (s *Supervisor) waits(ctx context.Context, ws db.Workspace, open []execution.Execution) (bool, error) {
+	if len(open) == 0 || open[0].Status != execution.Waiting {
+		return false, nil
+	}
+	var result struct {
+		Waits []string `json:"waits"`
+	}
+	_ = json.Unmarshal(open[0].Result, &result) // without a list it waits for nobody
+	for _, id := range result.Waits {
+		a, err := s.Approvals.Get(ctx, ws, id)
+		if err != nil && !errors.Is(err, db.ErrNoRows) {
+			return false, err
+		}
+		if err != nil || a.Status != approval.Pending && a.Status != approval.Approved {
+			return false, nil
+		}
+	}
+	return len(result.Waits) > 0, nil
+}
+
+// lose ends an attempt for which no invocation could be started.
+func (s *Supervisor) lose(ctx context.Context, ws db.Workspace, t task.Task, why error) error {
+	err := s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		_, err := s.Tasks.Fail(ctx, tx, task.Report{Task: t.ID, Attempt: t.Attempt, Actor: coordinate.Actor},
+			task.Failure{Error: clip("spawn_failed: "+why.Error(), maxSummary)})
+		return err
+	})
+	if isOver(err) {
+		return nil
+	}
+	return err
+}
+
+// GoOn makes the row of the task due that a lane belongs to: what it waited for has happened, or its
+// process has died. A task that waits for a person has no open row.
+func (w *Worker) GoOn(ctx context.Context, b *db.Batch, subject lane.Name) {
+	if id, ok := lane.TaskOf(subject); ok {
+		w.Outbox.Revive(ctx, b, kickFor(id))
+		w.Outbox.DueNow(b, KeyOf(id))
+	}
+}
