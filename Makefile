@@ -33,6 +33,10 @@ help: ## Print this list
 run: bin/lanekeeper ## Start everything in one process on SQLite, until Ctrl-C
 	bin/lanekeeper dev
 
+.PHONY: recording
+recording: ## Record a newcomer's first minutes in infra/docs/five-minutes.svg
+	go run ./infra/rig/recording
+
 .PHONY: migrate
 migrate: bin/lanekeeper ## Bring the database in DATABASE_URL or SQLITE_PATH up to date
 	bin/lanekeeper migrate
