@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
@@ -21,6 +22,7 @@ type beats struct {
 	every   time.Duration // at least a minute
 	log     *slog.Logger
 	working sync.WaitGroup
+	sending atomic.Bool // what is due of tasks is being done
 }
 
 // beat runs one beat. When ctx or the process ends, the beat parks at its next step. A panic

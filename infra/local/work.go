@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
@@ -16,17 +17,19 @@ import (
 // left a task to be worked on.
 const lookForTasks = time.Second
 
-// tasks has what is due begin: cycles, starts of agents, and work on tasks.
+// tasks has what is due begin: cycles, starts of agents, and work on tasks. One call at a time does so.
 func (b *beats) tasks(ctx context.Context, agent *wire.Surfaces) {
 	all, err := agent.Workspaces.All(ctx)
-	if err != nil {
-		return // the next cycle tells of it
+	if err != nil || !b.sending.CompareAndSwap(false, true) {
+		return // the next cycle does it, and tells of it
 	}
+	var sending sync.WaitGroup
+	defer b.background(func(context.Context) { sending.Wait(); b.sending.Store(false) })
 	for _, ws := range all {
 		var batch db.Batch
 		due := agent.Outbox.Due(&batch, coordinate.KickTopic, coordinate.SpawnTopic, worker.Topic)
 		if agent.DB.Read(ctx, ws, &batch) == nil && *due > 0 {
-			b.background(func(ctx context.Context) { agent.Tender.Send(ctx, ws) })
+			sending.Go(func() { agent.Tender.Send(ctx, ws) })
 		}
 	}
 }
