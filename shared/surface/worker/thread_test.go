@@ -78,6 +78,7 @@ func TestFromAWebhookToItsAnswer(t *testing.T) {
 			}
 			w.Skew.Advance(time.Minute)
 		}
+		w.drain(t) // what leaves by a channel stands in the thread once it was sent
 		look()
 		var bodies []string
 		for _, m := range said {
