@@ -15,18 +15,18 @@ import (
 
 // workspaceItem is a workspace, the unit of tenancy.
 type workspaceItem struct {
-	ID        db.Workspace     `json:"id"`
-	Slug      string           `json:"slug"`
-	Name      string           `json:"name"`
-	Role      auth.Role        `json:"role,omitempty" doc:"The caller's"`
-	Settings  map[string]int64 `json:"settings" doc:"All of them, with their defaults where none is set"`
-	CreatedAt time.Time        `json:"createdAt"`
-	UpdatedAt time.Time        `json:"updatedAt"`
+	ID        db.Workspace      `json:"id"`
+	Slug      string            `json:"slug"`
+	Name      string            `json:"name"`
+	Role      auth.Role         `json:"role,omitempty" doc:"The caller's"`
+	Settings  workspaceSettings `json:"settings" doc:"All of them, with their defaults where none is set"`
+	CreatedAt time.Time         `json:"createdAt"`
+	UpdatedAt time.Time         `json:"updatedAt"`
 }
 
 func workspaceOf(w tenant.Workspace, role auth.Role) workspaceItem {
 	return workspaceItem{
-		ID: w.ID, Slug: w.Slug, Name: w.Name, Role: role, Settings: w.Settings.Values(), CreatedAt: w.CreatedAt.UTC(), UpdatedAt: w.UpdatedAt.UTC(),
+		ID: w.ID, Slug: w.Slug, Name: w.Name, Role: role, Settings: settingsOf(w), CreatedAt: w.CreatedAt.UTC(), UpdatedAt: w.UpdatedAt.UTC(),
 	}
 }
 
@@ -156,8 +156,8 @@ func (s *server) patchWorkspace(ctx context.Context, in *struct {
 	WorkspacePath
 	IfMatch
 	Body struct {
-		Name     *string           `json:"name,omitempty" minLength:"1" maxLength:"255"`
-		Settings map[string]*int64 `json:"settings,omitempty" doc:"Those to change; null is the default again"`
+		Name     *string        `json:"name,omitempty" minLength:"1" maxLength:"255"`
+		Settings *settingsPatch `json:"settings,omitempty" doc:"Those to change; null is the default again"`
 	}
 }) (*versioned[workspaceItem], error) {
 	w, role, err := s.own(ctx, in.ID)
@@ -167,10 +167,17 @@ func (s *server) patchWorkspace(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
+	change := tenant.Patch{Name: in.Body.Name}
+	if in.Body.Settings != nil {
+		if err := s.notifiable(in.Body.Settings.notifications); err != nil {
+			return nil, err
+		}
+		change.Settings, change.Notifications = in.Body.Settings.values, in.Body.Settings.notifications
+	}
 	err = s.change(ctx, "workspace.update", func(ctx context.Context, tx *db.Tx) (err error) {
-		w, err = s.Workspaces.Patch(ctx, tx, w, tenant.Patch{Name: in.Body.Name, Settings: in.Body.Settings})
+		w, err = s.Workspaces.Patch(ctx, tx, w, change)
 		return err
-	}, "name", in.Body.Name, "settings", in.Body.Settings)
+	}, "name", in.Body.Name, "settings", change.Settings, "notifications", change.Notifications)
 	if err != nil {
 		return nil, err
 	}

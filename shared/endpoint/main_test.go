@@ -47,7 +47,7 @@ type world struct {
 	outbox *outbox.Store
 	client *outbound.Client
 	to     *endpoint.Deliverer
-	q      struct{ AddTask, SetStatus, Sendings, Strip, SetSettings, Tell db.Query }
+	q      struct{ AddTask, SetStatus, Sendings, SetSettings, Tell db.Query }
 }
 
 func newWorld(t testing.TB, e dbtest.Env) *world {
@@ -212,3 +212,6 @@ func (r *receiver) requests() []got {
 	defer r.mu.Unlock()
 	return append([]got(nil), r.all...)
 }
+
+// dbNew returns an environment for tests that do not depend on the engine.
+func dbNew(t testing.TB) dbtest.Env { return dbtest.New(t, dbtest.OnSQLite) }

@@ -16,10 +16,18 @@ import (
 // sendTime limits a request, from the lookup of the host to the end of the answer.
 const sendTime = 10 * time.Second
 
-// Sender posts events to endpoints. All fields are required.
+// Sender posts events to endpoints.
 type Sender struct {
-	Client Client
-	Clock  func() time.Time
+	Client  Client
+	Clock   func() time.Time
+	Timeout time.Duration // of a request; 0, or more than 10 seconds: 10 seconds
+}
+
+func (s Sender) timeout() time.Duration {
+	if s.Timeout > 0 {
+		return min(s.Timeout, sendTime)
+	}
+	return sendTime
 }
 
 // Client sends requests to addresses that may be called only, and returns a redirect as the answer.
@@ -50,7 +58,7 @@ func (e *RedirectError) Error() string {
 func (s Sender) post(ctx context.Context, url string, keys [][]byte, id string, body []byte) (a answer) {
 	begun := time.Now()
 	defer func() { a.took = time.Since(begun) }()
-	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout())
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil { // the error's text contains the URL
@@ -60,7 +68,7 @@ func (s Sender) post(ctx context.Context, url string, keys [][]byte, id string, 
 	resp, err := s.Client.DoOnce(req)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return answer{err: fmt.Errorf("no answer within %s", sendTime)}
+		return answer{err: fmt.Errorf("no answer within %s", s.timeout())}
 	case err != nil:
 		return answer{err: err}
 	}

@@ -32,7 +32,7 @@ var tiers = [][]string{
 	{"llm", "schema", "skill", "reason", "work"},
 	{"objective", "automation", "memory", "persona", "approval", "heal", "halt", "failure", "retain", "quiet"},
 	{"project", "task", "agent", "coordinate", "budget"},
-	{"thread", "channel", "inbox", "endpoint"},
+	{"thread", "channel", "inbox", "endpoint", "notice"},
 	{"auth"},
 	{"event", "ratelimit", "live"},
 	{"observe", "overview"},

@@ -31,13 +31,15 @@ var (
 
 // Workspace is one row.
 type Workspace struct {
-	ID        db.Workspace
-	Slug      string
-	Name      string
-	Settings  Settings // unset ones have their defaults
-	Version   int      // counts changes
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	ID       db.Workspace
+	Slug     string
+	Name     string
+	Settings Settings // unset ones have their defaults
+	// Notifications say who is told of events, over channels.
+	Notifications []Notification
+	Version       int // counts changes
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
 
 	set map[string]json.RawMessage // as in the column, including unknown settings
 }
@@ -109,9 +111,24 @@ func (s *Store) List(ctx context.Context, ids []db.Workspace) ([]Workspace, erro
 	return found, nil
 }
 
+// Notification has people told of events over a channel. A trigger on the table events reads it.
+type Notification struct {
+	Channel string   `json:"channel"`
+	Address string   `json:"address"`
+	Events  []string `json:"events"` // names, or only *
+}
+
+// MaxNotifications is the largest number of notifications of a workspace.
+const MaxNotifications = 20
+
+const notificationsKey = "notifications"
+
 // Patch is a change of a workspace. A nil Name leaves the name unchanged.
 type Patch struct {
 	Name *string
+	// Notifications replace the present ones; nil leaves them unchanged. The caller has checked their
+	// channels, addresses and events.
+	Notifications *[]Notification
 	// Settings are new values by their names on the wire; nil restores the default. Settings that
 	// are not named do not change.
 	Settings map[string]*int64
@@ -141,6 +158,17 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, w Workspace, p Patch) (Wor
 		}
 		bad.If(!setting.admits(*v), "settings."+name, fmt.Sprintf("must be %d to %d", setting.Min, setting.Max))
 		merged[setting.key] = fmt.Appendf(nil, "%d", *v)
+	}
+	if p.Notifications != nil {
+		bad.If(len(*p.Notifications) > MaxNotifications, "settings.notifications", fmt.Sprintf("may be %d at most", MaxNotifications))
+		delete(merged, notificationsKey)
+		if len(*p.Notifications) > 0 {
+			raw, err := json.Marshal(*p.Notifications)
+			if err != nil {
+				return Workspace{}, fmt.Errorf("change workspace: %w", err)
+			}
+			merged[notificationsKey] = raw
+		}
 	}
 	if err := bad.OrNil(); err != nil {
 		return Workspace{}, err
@@ -195,6 +223,11 @@ func collect(into *[]Workspace) func(db.Scan) error {
 		}
 		if err := json.Unmarshal(raw, &w.set); err != nil {
 			return fmt.Errorf("read workspace settings: %w", err)
+		}
+		if told := w.set[notificationsKey]; len(told) > 0 {
+			if err := json.Unmarshal(told, &w.Notifications); err != nil {
+				return fmt.Errorf("read workspace notifications: %w", err)
+			}
 		}
 		return nil
 	})

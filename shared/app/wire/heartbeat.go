@@ -7,6 +7,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/channel"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/notice"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
@@ -25,7 +26,9 @@ func NewHeartbeat(
 		return nil, err
 	}
 	s.Heartbeat.Fan, s.Heartbeat.Kick = fan, kick
-	s.Heartbeat.Elsewhere = append([]string{thread.Topic(channel.NameEmail), thread.Topic(channel.NameSMS)}, starting...)
+	s.Heartbeat.Elsewhere = append([]string{
+		thread.Topic(channel.NameEmail), thread.Topic(channel.NameSMS), notice.Topic(channel.NameEmail), notice.Topic(channel.NameSMS),
+	}, starting...)
 	for _, topic := range starting {
 		delete(s.Sender.Handlers, topic)
 	}

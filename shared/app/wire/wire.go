@@ -33,6 +33,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/notice"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
@@ -137,7 +138,9 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 		heartbeat.Topic:    s.Heartbeat, // runs the beats that were put off
 	}}
 	maps.Copy(s.Sender.Handlers, s.starters())
-	maps.Copy(s.Sender.Handlers, s.Threads.Handlers(append(s.channels(), channels...)...))
+	all := append(s.channels(), channels...)
+	maps.Copy(s.Sender.Handlers, s.Threads.Handlers(all...))
+	maps.Copy(s.Sender.Handlers, notice.Handlers(all...))
 	s.Tender = &thread.Tender{
 		Threads: s.Threads, Sender: s.Sender, Workspaces: s.Workspaces, Settle: s.settle, Overdue: s.overdue, Log: core.Log,
 	}

@@ -7,10 +7,6 @@ UPDATE agent_tasks SET status = $3, completed_at = CASE WHEN $3 = 'COMPLETED' TH
 -- name: Sendings
 SELECT status, count(*) FROM outbox WHERE workspace_id = $1 AND topic = 'webhook' GROUP BY status;
 
--- name: Strip
--- As if the process had died after the request: neither the attempt nor the end of the claim was stored.
-UPDATE outbox SET due_at = lk_now(), claimed_until = lk_now() WHERE workspace_id = $1 AND topic = 'webhook' AND status = 'sending';
-
 -- name: SetSettings
 UPDATE workspaces SET settings = $2 WHERE id = $1;
 

@@ -33,6 +33,7 @@ var runs = []run{
 	{[]string{"R17"}, "./shared/coordinate", "^TestRandomGraphsRunInOrder$"},
 	{[]string{"R13"}, "./shared/thread", "^TestRandomTreesNeverInterleave$"},
 	{[]string{"R14"}, "./shared/thread", "^TestTrafficUnderKills$"},
+	{[]string{"R12", "R30"}, "./shared/endpoint", "^TestEventsArrive$"},
 	{[]string{"R7"}, "./shared/surface/heartbeat", "^TestDuplicateLateAndShuffledTicks$"},
 	{[]string{"R3"}, "./infra/rig/chaos", "^TestKilledAt"},
 	{[]string{"R32"}, "./shared/surface/heartbeat", "^TestSixtyDaysOfBeatsStayFlat$"},

@@ -1,0 +1,103 @@
+package notice_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/endpoint"
+	"github.com/lanekeeper/lanekeeper/shared/event"
+	"github.com/lanekeeper/lanekeeper/shared/notice"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// mailbox is a channel that keeps what it gets.
+type mailbox struct {
+	name string
+	mu   sync.Mutex
+	got  []thread.Message
+}
+
+func (m *mailbox) Name() string { return m.name }
+
+func (m *mailbox) Send(_ context.Context, msg thread.Message) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.got = append(m.got, msg)
+	return nil
+}
+
+// TestPeopleAreTold: who is named in the settings is told of the events named there, over that
+// channel, once; and of no others.
+func TestPeopleAreTold(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		ids := func() string { return uuid.Must(uuid.NewV7()).String() }
+		box, err1 := outbox.New(e.DB, ids, func() float64 { return 0 })
+		spaces, err2 := workspace.New(e.DB)
+		events, err3 := event.New(e.DB)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		slack, email := &mailbox{name: "slack"}, &mailbox{name: "email"}
+		s := &outbox.Sender{Store: box, Holder: "test", Log: slog.New(slog.DiscardHandler), Handlers: notice.Handlers(slack, email)}
+		tell := func(kind, subject, data string) {
+			t.Helper()
+			err := events.Tell(t.Context(), e.Workspace, event.Event{Kind: kind, Subject: subject, Trace: "co_0mh8c1v2q_a7x2p1k9d4", Data: []byte(data)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Drain(t.Context(), e.Workspace, 100); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tell("agent.stale", ids(), `{"name":"builder"}`) // nobody is named yet
+		w, err := spaces.Get(t.Context(), e.Workspace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, err := spaces.Patch(ctx, tx, w, workspace.Patch{Notifications: &[]workspace.Notification{
+				{Channel: "slack", Address: "C024BE91L", Events: []string{"*"}},
+				{Channel: "email", Address: "ada@example.com", Events: []string{"approval.requested", "budget.exhausted"}},
+			}})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tell("approval.requested", "a-1", `{"agent":"ada","skill":"pay\nnow"}`)
+		tell("agent.stale", "a-2", `{"name":"builder"}`)
+		tell("memory.saved", "a-3", `{}`)
+		if len(slack.got) != 2 || len(email.got) != 1 {
+			t.Fatalf("slack: %+v, email: %+v", slack.got, email.got)
+		}
+		m := email.got[0]
+		if m.Address != "ada@example.com" || m.Metadata["subject"] != "An approval is needed: ada wants to call pay now" ||
+			!strings.Contains(m.Body, "lanekeeper approvals show a-1") || !strings.Contains(m.Body, "co_0mh8c1v2q_a7x2p1k9d4") || m.Key == slack.got[0].Key {
+			t.Errorf("%+v", m)
+		}
+		if slack.got[1].Address != "C024BE91L" || !strings.HasPrefix(slack.got[1].Body, "Agent builder has stopped answering.") {
+			t.Errorf("%+v", slack.got[1])
+		}
+	})
+}
+
+// TestEveryEventHasAText: none is told by its name alone, also without data.
+func TestEveryEventHasAText(t *testing.T) {
+	for _, name := range endpoint.Events() {
+		subject, body := notice.Text(endpoint.Happened{Event: name, Subject: "the-id", Micros: time.Now().UnixMicro()}, "")
+		if strings.HasPrefix(subject, name) || strings.Contains(subject, "\n") || !strings.HasPrefix(body, subject+".\n") {
+			t.Errorf("%s: %q, %q", name, subject, body)
+		}
+	}
+}
