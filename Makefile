@@ -57,6 +57,10 @@ bin/withservers: FORCE
 web: ## Build the Engine Room's page from shared/engineroom/web to dist
 	go run ./infra/rig/engineroom/web
 
+.PHONY: screenshots
+screenshots: ## Take the pictures of the Engine Room from a running demo to infra/docs/engineroom
+	go run ./infra/rig/engineroom/shots -to infra/docs/engineroom overview activity traces tasks approvals lanes skills spend
+
 # The summary of go test is to be the last thing printed: nothing comes after.
 .PHONY: test
 test: bin/withservers ## Run all tests on private servers (PKGS=./shared/lane, RACE= skips the race pass)

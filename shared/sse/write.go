@@ -57,6 +57,10 @@ func Send(w http.ResponseWriter, b *bytes.Buffer) error {
 	if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
+	// The end of the response may come long after the last event. It must not find the limit passed.
+	if err := control.SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
 	return nil
 }
 

@@ -1,16 +1,297 @@
 package engineroom_test
 
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
+	"github.com/lanekeeper/lanekeeper/infra/rig/browser/axe"
+)
+
 // pageTests are the tests of the frame, and of Overview, Activity, Traces and Console.
-var pageTests = []func(*room){frame}
+var pageTests = []func(*room){
+	frame, firstLoad, overview, followsLive, filtersInTheAddress, waterfall, compareTwo, replayAndFork, console, palette, keyboardOnly, statuses, routes,
+	standaloneOf("overview", "activity", "traces", "console", "tasks"),
+	standaloneOf("objectives", "automations", "agents", "approvals", "lanes"),
+	standaloneOf("threads", "skills", "spend", "memory", "webhooks"),
+	standaloneOf("members", "keys", "secrets", "settings", "audit"),
+}
 
-// lastTests stop the workspace, or the whole product.
-var lastTests []func(*room)
+// lastTests stop the workspace, fill it with odd texts, or take the connection away.
+var lastTests = []func(*room){hostile, stopAndRelease, lostConnection}
 
-// Every page has the header, the navigation and one h1.
+// frame: every page has the header, the navigation and one h1, and keys lead from one to the next.
 func frame(r *room) {
 	r.open("overview")
 	r.until(`document.querySelectorAll("h1").length === 1 && document.querySelectorAll(".nav a").length > 14`)
 	r.press("g", "t")
-	r.until(`location.pathname === "/engine/traces" && document.title.includes("Traces")`)
-	r.until(`!document.querySelector(".live.connecting")`)
+	r.until(`location.pathname === "/engine/traces" && document.title.includes("Traces") && document.activeElement.id === "main"`)
+	r.until(one(".live.live"))
+	r.press("[")
+	r.until(one(".app.folded"))
+	r.press("[")
+	r.must(r.Goto(r.ctx, r.URL+"/engine/nowhere"))
+	r.until(says("h1", "no such page"))
+	r.must(r.Goto(r.ctx, r.URL+"/"))
+	r.until(`location.pathname === "/engine/overview"`)
+}
+
+// firstLoad: the overview has its data with two requests, and the first load stays small.
+func firstLoad(r *room) {
+	r.open("overview")
+	before := len(r.Requests())
+	r.must(r.Reload(r.ctx))
+	r.settles()
+	r.until(one(".sentence"))
+	const limit = 60_000
+	var got struct{ Script, Style, Data int }
+	r.must(r.Eval(r.ctx, `(() => {
+		const of = (ends) => performance.getEntriesByType("resource").filter(e => e.name.split("?")[0].endsWith(ends)).reduce((n, e) => n + e.encodedBodySize, 0);
+		const paint = performance.getEntriesByType("resource").filter(e => e.name.includes("/api/v1/"));
+		return {script: of(".js"), style: of(".css"), data: paint.filter(e => /\/(overview|me)$/.test(e.name)).length};
+	})()`, &got))
+	if got.Script > limit || got.Style > 10_000 || got.Script == 0 {
+		r.Errorf("the first load has %d bytes of script and %d of style, compressed: at most %d and 10000", got.Script, got.Style, limit)
+	}
+	if got.Data != 2 {
+		r.Errorf("%d requests tell who is there and what runs, want 2", got.Data)
+	}
+	for _, url := range r.Requests()[before:] {
+		if !strings.HasPrefix(url, r.URL+"/") {
+			r.Errorf("the page asks %s", url)
+		}
+	}
+	r.Logf("first load: %d bytes of script, %d of style", got.Script, got.Style)
+}
+
+// overview: the sentence, the verdict's six lines, the strip and what happened last.
+func overview(r *room) {
+	r.open("overview")
+	r.until(`document.querySelector(".sentence")?.textContent.length > 3`)
+	r.until(`document.querySelectorAll(".verdict li").length === 6`)
+	r.until(`document.querySelectorAll(".beat li").length === 6`)
+	r.until(`document.querySelectorAll(".strip svg text.k").length === 6`)
+	r.until(`document.querySelectorAll('table[aria-label=Activity] tbody tr').length > 3`)
+	r.click(`document.querySelector('table[aria-label=Activity] tbody tr td:nth-child(4)')`)
+	r.until(`location.pathname.startsWith("/engine/traces/")`)
+}
+
+// followsLive: what happens appears without a reload; while the list is scrolled it waits behind a pill.
+func followsLive(r *room) {
+	r.open("activity")
+	r.until(one(".live.live"))
+	create := func(title string) {
+		r.ask("POST", "/objectives", map[string]any{"title": title, "description": "seen live"}, nil)
+	}
+	first := eval[string](r, `document.querySelector('table[aria-label=Activity] tbody tr')?.textContent ?? ""`)
+	create("Something new to see")
+	r.until(`document.querySelector('table[aria-label=Activity] tbody tr').textContent !== ` + quoted(first))
+	r.must(r.Eval(r.ctx, `document.getElementById("main").scrollTop = 400`, nil))
+	r.until(`document.getElementById("main").scrollTop > 100`)
+	create("Something newer to see")
+	r.until(one(".pill .btn"))
+	r.must(r.Eval(r.ctx, `document.querySelector(".pill .btn").click()`, nil))
+	r.until(`document.getElementById("main").scrollTop === 0 && !document.querySelector(".pill")`)
+}
+
+// filtersInTheAddress: filters stand in the address; back and forward restore them.
+func filtersInTheAddress(r *room) {
+	r.open("activity")
+	r.click(says(".f", "Errors"))
+	r.until(`location.search === "?status=error"`)
+	r.until(`[...document.querySelectorAll("table[aria-label=Activity] tbody tr .st")].every(e => e.classList.contains("failed"))`)
+	r.press("/")
+	r.until(`document.activeElement.type === "search"`)
+	r.write("shop_status")
+	r.until(`location.search.includes("q=shop_status")`)
+	r.must(r.Eval(r.ctx, `history.back()`, nil))
+	r.until(`location.search === "?status=error" && document.querySelector("input[type=search]").value === ""`)
+	r.must(r.Eval(r.ctx, `history.back()`, nil))
+	r.until(`location.search === "" && !document.querySelector(".f.on")`)
+	r.must(r.Eval(r.ctx, `history.forward()`, nil))
+	r.until(`location.search === "?status=error" && document.querySelector(".f.on")`)
+	r.open("activity?q=nothing-is-called-so")
+	r.click(says(".empty .btn", "Clear filters"))
+	r.until(`location.search === "" && document.querySelectorAll("table[aria-label=Activity] tbody tr").length`)
+}
+
+// firstTrace is the id of the first beat.
+func firstTrace(r *room) string {
+	r.Helper()
+	var all struct {
+		Items []struct{ TraceID, Status string }
+	}
+	for range 600 {
+		r.ask("GET", "/traces?surface=heartbeat&limit=50", nil, &all)
+		if n := len(all.Items); n > 0 && all.Items[n-1].Status == "completed" {
+			return all.Items[n-1].TraceID
+		}
+		select {
+		case <-r.ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	r.Fatal("no beat has ended")
+	return ""
+}
+
+// waterfall: a trace as a waterfall, a span in a pane, folded and zoomed; the span stands in the address.
+func waterfall(r *room) {
+	r.open("traces/" + firstTrace(r))
+	r.until(`document.querySelectorAll("[data-span]").length > 10 && document.querySelectorAll(".bar.model").length && document.querySelectorAll(".bar.phase").length`)
+	r.click(says("[data-span] .lbl", "query_activity"))
+	r.until(`location.search.startsWith("?span=") && document.querySelector(".det")?.textContent.includes("Output")`)
+	r.press("j")
+	r.until(`document.querySelector("[data-span][aria-selected=true] .lbl.model") && document.querySelector(".det .words, .det .code")`)
+	r.press("Escape")
+	r.until(`!document.querySelector(".det") && location.search === ""`)
+	all := eval[int](r, `document.querySelectorAll("[data-span]").length`)
+	r.click(`document.querySelector("[data-span] [data-fold]")`)
+	r.until(fmt.Sprintf(`document.querySelectorAll("[data-span]").length < %d`, all))
+}
+
+func compareTwo(r *room) {
+	r.ask("POST", "/heartbeat/run", map[string]any{"wait": true}, nil)
+	r.open("traces?surface=heartbeat")
+	r.until(`document.querySelectorAll("table[aria-label=Traces] tbody tr").length > 1`)
+	r.press("j", "x", "j", "x")
+	r.click(says(".btn", "Compare two"))
+	r.until(`document.querySelectorAll(".compare tbody tr").length > 5`)
+}
+
+// replayAndFork: the model is asked again without a call, and a run goes on from a step in another way.
+func replayAndFork(r *room) {
+	var spoken struct{ TraceID, ExecutionID string }
+	r.ask("POST", "/operate", map[string]any{"message": "What have you done today?"}, &spoken)
+	r.open("traces/" + spoken.TraceID)
+	r.click(says(".acts .btn", "Replay"))
+	r.click(says("dialog .btn", "Replay"))
+	r.until(says("dialog", "Nothing was done."))
+	r.click(says("dialog .btn", "Close"))
+	r.click(`document.querySelector("[data-span] .lbl.model")`)
+	r.click(says(".det .btn", "Fork from here"))
+	r.click(says("dialog .btn", "Fork"))
+	r.until(`document.querySelector("[data-span][aria-selected=true] .lbl.exec")?.textContent === "fork"`)
+}
+
+// console: a turn with the agent, streamed.
+func console(r *room) {
+	r.open("console")
+	r.until(`document.activeElement.tagName === "TEXTAREA"`)
+	r.write("What have you done today?")
+	r.press("Enter")
+	r.until(`document.querySelector(".turn .q")?.textContent.includes("today") && document.querySelector(".turn .facts .link")`)
+	r.until(`document.querySelector(".turn .ans")?.textContent.length > 10`)
+}
+
+// palette: by name, and by a pasted id.
+func palette(r *room) {
+	r.open("overview")
+	r.press("Control+k")
+	r.until(`document.activeElement.getAttribute("role") === "combobox"`)
+	r.write("spend")
+	r.press("Enter")
+	r.until(`location.pathname === "/engine/spend" && !document.querySelector("dialog[open]")`)
+	id := firstTrace(r)
+	r.press("Control+k")
+	r.until(`document.activeElement.getAttribute("role") === "combobox"`)
+	r.write(id)
+	r.until(says("[role=option]", "open this trace"))
+	r.press("Enter")
+	r.until(`location.pathname.endsWith(` + quoted(id) + `)`)
+	r.press("?")
+	r.until(says("dialog", "Open a page"))
+	r.press("Escape")
+	r.until(`!document.querySelector("dialog[open]")`)
+}
+
+// keyboardOnly: from the skip link through a list to a trace and back.
+func keyboardOnly(r *room) {
+	r.open("traces")
+	r.until(`document.querySelectorAll("table[aria-label=Traces] tbody tr").length`)
+	r.press("Tab")
+	r.until(`document.activeElement.className === "skip"`)
+	r.press("Enter")
+	r.until(`document.activeElement.id === "main"`)
+	r.press("j", "Enter")
+	r.until(`location.pathname.startsWith("/engine/traces/")`)
+	r.settles()
+	r.press("j", "j")
+	r.until(one(".det"))
+	r.press("Escape")
+	r.until(`!document.querySelector(".det")`)
+	r.press("g", "o")
+	r.until(`location.pathname === "/engine/overview"`)
+}
+
+// standaloneOf returns a test that opens each page at four widths and in both themes: no barrier, no
+// overflow, no complaint.
+func standaloneOf(pages ...string) func(*room) {
+	return func(r *room) {
+		for _, page := range pages {
+			r.must(r.Resize(r.ctx, browser.Options{Width: 1440, Height: 900}))
+			r.must(r.Prefer(r.ctx, map[string]string{"prefers-color-scheme": "light", "prefers-reduced-motion": "reduce"}))
+			r.open(page)
+			r.barriers(page + " in light")
+			for _, width := range []int{1920, 1440, 1000, 390} {
+				r.must(r.Resize(r.ctx, browser.Options{Width: width, Height: 844}))
+				r.until(fmt.Sprintf("innerWidth === %d", width))
+				over := eval[[]string](r, `(() => {
+					const main = document.getElementById("main"), wide = [];
+					if (document.documentElement.scrollWidth > innerWidth) wide.push("the page: " + document.documentElement.scrollWidth);
+					if (main.scrollWidth > main.clientWidth) {
+						wide.push("main: " + main.scrollWidth + " of " + main.clientWidth);
+						for (const e of main.querySelectorAll("*")) if (e.getBoundingClientRect().right > innerWidth + 1 && wide.length < 5) wide.push(e.outerHTML.slice(0, 120));
+					}
+					return wide;
+				})()`)
+				if len(over) > 0 {
+					r.Errorf("%s is too wide at %d: %q", page, width, over)
+				}
+			}
+			r.must(r.Prefer(r.ctx, map[string]string{"prefers-color-scheme": "dark", "prefers-reduced-motion": "reduce"}))
+			r.until(`document.documentElement.dataset.theme === "dark"`)
+			r.barriers(page + " in dark, on a phone")
+		}
+	}
+}
+
+func (r *room) barriers(where string) {
+	r.Helper()
+	found, err := axe.Violations(r.ctx, r.Page)
+	r.must(err)
+	for _, v := range found {
+		r.Errorf("%s: %s", where, v)
+	}
+}
+
+// stopAndRelease: the kill switch of the workspace, from the header.
+func stopAndRelease(r *room) {
+	r.open("overview")
+	r.click(one(".stop"))
+	r.until(one("dialog[open] input"))
+	r.write("maintenance")
+	r.must(r.Eval(r.ctx, `document.querySelectorAll("dialog input")[1]?.focus()`, nil))
+	r.until(`document.activeElement.tagName === "INPUT"`)
+	if eval[bool](r, `document.querySelectorAll("dialog input").length > 1`) {
+		r.write(eval[string](r, `document.querySelector("dialog label b").textContent`))
+	}
+	r.press("Enter")
+	r.until(`document.querySelector(".cell.state").textContent.includes("Stopped") && document.querySelector(".stop").textContent === "Release"`)
+	r.until(`document.title.startsWith("■ ")`)
+	r.click(one(".stop"))
+	r.click(says("dialog .btn", "Release"))
+	r.until(`!document.querySelector(".cell.state").textContent.includes("Stopped")`)
+}
+
+// lostConnection: the page says since when it is not live, dims its data, and comes back by itself.
+func lostConnection(r *room) {
+	r.expects("ERR_INTERNET_DISCONNECTED")
+	r.open("activity")
+	r.until(one(".live.live"))
+	r.must(r.Offline(r.ctx, true))
+	r.until(`document.querySelector(".stale")?.textContent.includes("Not live since") && document.querySelector(".app.is-stale")`)
+	r.must(r.Offline(r.ctx, false))
+	r.until(`!document.querySelector(".stale") && !document.querySelector(".live.off")`)
 }

@@ -68,7 +68,7 @@ func TestInABrowser(t *testing.T) {
 	}
 }
 
-func nameOf(test func(*room)) string {
+func nameOf(test func(*room)) string { // closures have the name of what makes them
 	name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
 	return name[strings.LastIndex(name, ".")+1:]
 }

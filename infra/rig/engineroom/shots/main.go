@@ -1,4 +1,5 @@
-// Command shots takes pictures of the Engine Room of a running Lanekeeper.
+// Command shots takes pictures of the Engine Room: of a running Lanekeeper, or else of a demo that it
+// starts. It is called by `make screenshots`, at the root of the repository.
 //
 //	shots -url http://127.0.0.1:8080 -token "$(lanekeeper token)" -to pictures -sizes 1440,390 -themes light,dark overview traces
 package main
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
+	"github.com/lanekeeper/lanekeeper/infra/rig/engineroom"
 )
 
 func main() {
@@ -25,7 +27,7 @@ func main() {
 }
 
 func run() (err error) {
-	url := flag.String("url", "http://127.0.0.1:8080", "where Lanekeeper runs")
+	url := flag.String("url", "", "where Lanekeeper runs; empty: a demo is started")
 	token := flag.String("token", os.Getenv("LANEKEEPER_TOKEN"), "the admin's token")
 	to := flag.String("to", ".", "folder of the pictures")
 	sizes := flag.String("sizes", "1440,390", "widths in pixels")
@@ -34,6 +36,25 @@ func run() (err error) {
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
+	if *url == "" {
+		product, err := engineroom.Start(ctx, ".")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = product.Close() }() // only its pictures matter
+		*url, *token = product.URL, product.Token
+		for range 2 { // something to see: beats, and a turn with the agent
+			if err := product.Ask(ctx, "POST", "/heartbeat/run", map[string]any{"wait": true}, nil); err != nil {
+				fmt.Fprintln(os.Stderr, "shots:", err)
+			}
+		}
+		if err := product.Ask(ctx, "POST", "/operate", map[string]any{"message": "What have you done today?"}, nil); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(*to, 0o755); err != nil {
+		return err
+	}
 	b, err := browser.Start(ctx)
 	if err != nil {
 		return err
@@ -69,7 +90,7 @@ func run() (err error) {
 				if err := p.Goto(ctx, *url+"/engine/"+page); err != nil {
 					return err
 				}
-				if err := p.Until(ctx, settled); err != nil {
+				if err := p.Until(ctx, engineroom.Settled); err != nil {
 					fmt.Fprintln(os.Stderr, page, err)
 				}
 				if *do != "" {
@@ -89,6 +110,3 @@ func run() (err error) {
 	}
 	return nil
 }
-
-// settled is true when nothing loads any more.
-const settled = `document.querySelector("#main h1") && !document.querySelector("[aria-busy=true]") && document.fonts.status === "loaded"`

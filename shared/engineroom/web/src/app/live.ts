@@ -124,6 +124,8 @@ function heard(): void {
 // stream reads the event stream until it ends. It returns whether it ended as it should.
 async function stream(): Promise<boolean> {
   const quiet = new AbortController();
+  const offline = (): void => quiet.abort();
+  addEventListener("offline", offline);
   let silence = 0;
   const expect = (): void => {
     clearTimeout(silence);
@@ -153,6 +155,7 @@ async function stream(): Promise<boolean> {
     return false;
   } finally {
     clearTimeout(silence);
+    removeEventListener("offline", offline);
     quiet.abort();
   }
 }

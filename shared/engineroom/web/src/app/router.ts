@@ -49,7 +49,7 @@ export function go(to: string, replace = false): void {
   if (replace) history.replaceState(history.state, "", to);
   else history.pushState({}, "", to);
   const here = read();
-  arrive(here.page === same ? (main()?.scrollTop ?? 0) : 0);
+  arrive(here.page === same ? null : 0); // within a page nothing moves
 }
 
 /** setQuery changes filters in the address; null takes one away. Back undoes it, unless replace is set. */

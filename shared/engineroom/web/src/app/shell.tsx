@@ -85,7 +85,7 @@ function Header({ palette }: { palette: () => void }) {
               <span class="lbl">{o!.today.capMicroUsd ? fmt.money(o!.today.capMicroUsd) : fmt.tokens(o!.today.capTokens)}</span></>
           )}
         </a>
-        <a class="cell" href={href("overview") + "#needs"} onClick={(e) => { e.preventDefault(); go(href("activity", { status: "error" })); }}>
+        <a class="cell" href={href("activity", { status: "error" })}>
           <Glyph tone={o?.failures.count ? "failed" : "quiet"} /><b>{o?.failures.count ?? 0}</b> <span class="lbl">{o?.failures.count === 1 ? "failure" : "failures"}</span><span class="sr"> open</span>
         </a>
         <a class="cell" href={href("approvals")}>
@@ -94,7 +94,7 @@ function Header({ palette }: { palette: () => void }) {
       </div>
       <div class="end">
         <Connected />
-        <button type="button" class="btn ghost only-wide" onClick={palette} aria-label="Commands"><Icon name="search" /><kbd>{/Mac|iPhone|iPad/.test(navigator.platform) ? "⌘K" : "Ctrl K"}</kbd></button>
+        <button type="button" class="btn ghost only-wide" onClick={palette}><Icon name="search" /><span class="sr">Commands</span><kbd>{/Mac|iPhone|iPad/.test(navigator.platform) ? "⌘K" : "Ctrl K"}</kbd></button>
         <button type="button" class="btn ghost icon only-wide" onClick={switchTheme} aria-label={theme.value === "dark" ? "Light theme" : "Dark theme"}><Icon name="theme" /></button>
         {mayStop && <button type="button" class={"btn stop " + (stop ? "primary" : "danger")} onClick={() => void stopOrRelease()}>{stop ? "Release" : <><Icon name="stop" />Stop</>}</button>}
       </div>
@@ -198,7 +198,8 @@ function Workspace() {
   const active = entries.some((e) => e.group === "Workspace" && e.page === place.value.page);
   return (
     <div class={"who" + (active ? " on" : "")} ref={box} onKeyDown={(e) => { if (e.key === "Escape" && open) { e.stopPropagation(); set(false); box.current?.querySelector("button")?.focus(); } }}>
-      <button type="button" class="who-b" aria-haspopup="true" aria-expanded={open} onClick={() => set(!open)} aria-label={`Workspace menu: ${name}, ${role}`}>
+      <button type="button" class="who-b" aria-haspopup="true" aria-expanded={open} onClick={() => set(!open)}>
+        <span class="sr">Workspace menu: </span>
         <span class="av" aria-hidden="true">{letter(name)}</span>
         <span class="trunc name"><b>{name}</b>{role && <> · {role}</>}</span>
         {here && <span class="tag">{here.slug}</span>}

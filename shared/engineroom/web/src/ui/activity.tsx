@@ -54,7 +54,7 @@ const columns: Column<Activity>[] = [
   { key: "status", head: <span class="sr">Status</span>, width: "28px", class: "glyph", cell: (a) => <Status kind="activity" value={a.status} bare /> },
   { key: "surface", head: "Surface", width: "100px", wide: true, cell: (a) => <Tag>{a.surface}</Tag> },
   { key: "what", head: "What", cell: (a) => <><b class="nb">{nameOf(a)}</b> <span class={a.status === "error" ? "err" : "muted"}>{gist(a)}</span></> },
-  { key: "agent", head: "Agent", width: "120px", wide: true, class: "muted", cell: (a) => a.agent },
+  { key: "agent", head: "Agent", width: "120px", wide: "desk", class: "muted", cell: (a) => a.agent },
   { key: "took", head: "Took", width: "84px", right: true, wide: true, cell: (a) => fmt.duration(a.durationMs) },
   { key: "tokens", head: "Tokens", width: "80px", right: true, wide: true, class: "muted", cell: (a) => (a.tokenUsage?.totalTokens ? fmt.tokens(a.tokenUsage.totalTokens) : "") },
   { key: "cost", head: "Cost", width: "78px", right: true, wide: true, class: "muted", cell: (a) => { const c = costOf(a); return c ? fmt.money(c) : ""; } },

@@ -10,7 +10,7 @@ export interface Column<T> {
   cell: (row: T) => ComponentChildren;
   width?: string; // CSS; without one the column takes what is left
   right?: boolean; // digits
-  wide?: boolean; // left out on a phone
+  wide?: boolean | "desk"; // left out on a phone; desk: also on a narrow screen
   class?: string;
 }
 
@@ -30,6 +30,8 @@ export interface ListProps<T> {
   keys?: boolean; // J, K, X and Enter; default true
   head?: boolean; // default true
 }
+
+const kept = (wide?: boolean | "desk"): string | undefined => (wide === "desk" ? "wide desk" : wide ? "wide" : undefined);
 
 const above = 12; // rows drawn before and behind those in sight
 const windowedFrom = 80; // shorter lists are drawn whole
@@ -133,13 +135,13 @@ export function List<T>(p: ListProps<T>) {
     <table class="tbl fixed" ref={table} aria-label={p.label} aria-rowcount={(p.total ?? count) + 1}>
       <colgroup>
         {p.onPick && <col style={{ width: "36px" }} class="wide" />}
-        {p.columns.map((c) => <col key={c.key} class={c.wide ? "wide" : undefined} style={c.width ? { width: c.width } : undefined} />)}
+        {p.columns.map((c) => <col key={c.key} class={kept(c.wide)} style={c.width ? { width: c.width } : undefined} />)}
       </colgroup>
       {p.head !== false && (
         <thead>
           <tr aria-rowindex={1}>
             {p.onPick && <th class="wide"><span class="sr">Selected</span></th>}
-            {p.columns.map((c) => <th key={c.key} scope="col" class={[c.right && "r", c.wide && "wide", c.class].filter(Boolean).join(" ")}>{c.head}</th>)}
+            {p.columns.map((c) => <th key={c.key} scope="col" class={[c.right && "r", kept(c.wide), c.class].filter(Boolean).join(" ")}>{c.head}</th>)}
           </tr>
         </thead>
       )}
@@ -154,7 +156,7 @@ export function List<T>(p: ListProps<T>) {
               {p.onPick && (
                 <td class="wide"><input type="checkbox" checked={p.picked?.has(k) ?? false} aria-label="Select" onClick={(e) => { e.stopPropagation(); pick(row, e.shiftKey); }} /></td>
               )}
-              {p.columns.map((c) => <td key={c.key} class={[c.right && "r", c.wide && "wide", c.class].filter(Boolean).join(" ") || undefined}>{c.cell(row)}</td>)}
+              {p.columns.map((c) => <td key={c.key} class={[c.right && "r", kept(c.wide), c.class].filter(Boolean).join(" ") || undefined}>{c.cell(row)}</td>)}
             </tr>
           );
         })}

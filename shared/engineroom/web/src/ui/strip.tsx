@@ -1,4 +1,5 @@
 import { href } from "../app/base";
+import { go } from "../app/router";
 import { serverNow } from "../app/api";
 import { fmt, second } from "../app/fmt";
 import { useWidth } from "./parts";
@@ -41,7 +42,10 @@ export function Strip({ rows, hours, label, due, height = 34 }: { rows: StripRow
   const failed = rows.reduce((n, r) => n + r.marks.filter((m) => m.tone === "failed").length, 0);
   const all = rows.reduce((n, r) => n + r.marks.length, 0);
   return (
-    <div ref={box} class="strip">
+    <div ref={box} class="strip" onClick={(e) => {
+      const to = (e.target as Element).closest<SVGElement>("[data-to]")?.dataset.to;
+      if (to) go(href(to));
+    }}>
       {width > 0 && (
         <svg class="ch" width={width} height={bottom + 26} role="img" aria-label={`${label}: ${fmt.plural(all, "run")}, ${failed} failed`}>
           <defs>
@@ -67,11 +71,8 @@ export function Strip({ rows, hours, label, due, height = 34 }: { rows: StripRow
                   if (m.dot) return <circle key={n} cx={(a + b) / 2} cy={middle} r="1.5" fill="var(--line-3)" />;
                   const tall = m.tone === "failed" ? 14 : 10;
                   return (
-                    <a key={n} href={m.to && href(m.to)} tabIndex={-1} aria-hidden="true">
-                      <title>{m.title}</title>
-                      <rect x={a} y={middle - tall / 2} width={Math.max(0.5, b - a)} height={tall} rx="2" fill={fills[m.tone] ?? "var(--model)"}
-                        stroke={m.tone === "person" ? "var(--person)" : m.tone === "quiet" ? "var(--line-3)" : undefined} />
-                    </a>
+                    <rect key={n} data-to={m.to} x={a} y={middle - tall / 2} width={Math.max(0.5, b - a)} height={tall} rx="2" fill={fills[m.tone] ?? "var(--model)"}
+                        stroke={m.tone === "person" ? "var(--person)" : m.tone === "quiet" ? "var(--line-3)" : undefined}><title>{m.title}</title></rect>
                   );
                 })}
                 {due && due.row === i && x(due.at) < width - 16 && due.at > now && (

@@ -28,7 +28,7 @@ export async function fork(trace: string, execution: string, step: number): Prom
   try {
     const made = await api.post<{ traceId: string; executionId: string }>(`/traces/${trace}/fork`, { step, executionId: execution, ...(yes.reason ? { edits: { message: yes.reason } } : {}) });
     toast("The fork runs");
-    if (made?.traceId) go(href("traces/" + made.traceId));
+    if (made?.traceId) go(href("traces/" + made.traceId, { span: made.executionId }));
   } catch (error) {
     told(error);
   }

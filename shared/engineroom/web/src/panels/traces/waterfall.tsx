@@ -80,7 +80,7 @@ export function Waterfall({ spans, selected, onSelect }: { spans: Span[]; select
   return (
     <div class="wf" role="table" aria-label="Waterfall" aria-rowcount={shown.length + 1} ref={box}>
       <div class="wf-r wf-h" role="row">
-        <div class="wf-n" role="columnheader">Span{zoom && <button type="button" class="btn sm ghost" onClick={() => setZoom(null)}>Whole trace</button>}</div>
+        <div class="wf-n head" role="columnheader">Span{zoom && <button type="button" class="btn sm ghost" onClick={() => setZoom(null)}>Whole trace</button>}</div>
         <div class="wf-t" role="columnheader" aria-label="When" ref={head} title="Drag to zoom, double click for all"
           onPointerDown={(e) => { e.currentTarget.setPointerCapture(e.pointerId); setDrag([share(e), share(e)]); }}
           onPointerMove={(e) => drag && setDrag([drag[0], share(e)])} onPointerUp={finish} onPointerCancel={() => setDrag(null)} onDblClick={() => setZoom(null)}>
