@@ -23,7 +23,9 @@ const ofModel = (a: Activity): string => {
 
 // ofPhase says how much a phase of a beat has done.
 const ofPhase = (a: Activity): string => {
-  const out = (a.output ?? {}) as { considered?: number; done?: number; failed?: number; left?: number };
+  const out = (a.output ?? {}) as { considered?: number; done?: number; failed?: number; left?: number; outcome?: string; reason?: string };
+  if (out.outcome) return out.outcome + (out.left ? `, ${out.left} left` : "");
+  if (out.reason) return out.reason;
   if (typeof out.considered !== "number") return flat(a.output);
   if (!out.considered) return "nothing to do";
   return `${out.done ?? 0} of ${out.considered}` + (out.failed ? `, ${out.failed} failed` : "") + (out.left ? `, ${out.left} left` : "");
