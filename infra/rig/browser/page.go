@@ -46,6 +46,10 @@ func (p *Page) open(ctx context.Context, o Options) error {
 			return err
 		}
 	}
+	// Each page takes keys as if it were in front, also while another one is.
+	if err := p.call(ctx, "Emulation.setFocusEmulationEnabled", object{"enabled": true}, nil); err != nil {
+		return err
+	}
 	if err := p.Resize(ctx, o); err != nil {
 		return err
 	}

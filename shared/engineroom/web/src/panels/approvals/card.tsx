@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { Since } from "../../ui/marks";
 import {
   api, can, Code, confirm, Countdown, fmt, Glyph, href, Icon, Problem, seg, setQuery, Status, toast, TraceLink, useKeys, useQuery, useResource,
@@ -22,14 +22,16 @@ export function Card({ a, count, onDecided, back }: { a: Approval; count: number
   const [refused, setRefused] = useState<Record<string, string>>({});
   const [busy, setBusy] = useState(false);
   const [gone, setGone] = useState("");
-  const shownAt = useRef(performance.now());
+  const [settled, setSettled] = useState(false);
   useEffect(() => {
-    shownAt.current = performance.now();
+    setSettled(false);
+    const timer = setTimeout(() => setSettled(true), settle);
     setDraft({});
     setWhole(null);
     setRefused({});
     setGone("");
     setBusy(false);
+    return () => clearTimeout(timer);
   }, [a.id, a.inputDigest]);
 
   const values: Input = { ...input };
@@ -113,15 +115,18 @@ export function Card({ a, count, onDecided, back }: { a: Approval; count: number
       setGone(error instanceof Problem ? error.message : String(error));
     }
   };
+  // A key may come between the moment that another card is drawn and the moment that its keys are known:
+  // what is on display decides.
+  const here = (): boolean => document.querySelector<HTMLElement>(".ap")?.dataset.id === a.id;
   useKeys(open ? {
-    a: () => { if (performance.now() - shownAt.current >= settle) void approve(); },
-    e: () => { if (can("approve-approval")) edit(!editing); },
-    r: () => void reject(),
+    a: () => { if (settled && here()) void approve(); },
+    e: () => { if (can("approve-approval") && here()) edit(!editing); },
+    r: () => { if (here()) void reject(); },
   } : {});
 
   const final = objectOf(a.editedInput);
   return (
-    <article class="panel ap" aria-label={titleOf(a)}>
+    <article class="panel ap" aria-label={titleOf(a)} data-id={a.id}>
       <div class="ap-h">
         <p class="row wrap">
           <a class="hide-d lnk muted" href={back}>← All {count > 0 && count}</a>
@@ -148,7 +153,7 @@ export function Card({ a, count, onDecided, back }: { a: Approval; count: number
       <ul class="fact">
         {a.why && <li><Glyph tone="person" /><span>{sentence(a.why)}</span></li>}
         {(a.untrusted ?? []).map((u, i) => (
-          <li key={i}><Glyph tone="warn" /><span>{u.what}, a text from outside, was read in this run{u.where && <> ({u.where})</>}{u.at && <> at {fmt.time(u.at, false)}</>}.</span></li>
+          <li key={i}><Glyph tone="warn" /><span>{u.what === "message" ? "The first message of this run" : <code>{u.what}</code>} brought text from outside{u.where && <> ({u.where})</>}{u.at && <> at {fmt.time(u.at, false)}</>}.</span></li>
         ))}
         <li><Icon name="replay" /><span>{past(a)}</span></li>
         {!open && a.reason && <li><Glyph tone="quiet" /><span>Rejected because: {a.reason}</span></li>}
@@ -157,7 +162,8 @@ export function Card({ a, count, onDecided, back }: { a: Approval; count: number
       {a.result !== undefined && a.result !== null && <><h3 class="sec">Result</h3><Code value={a.result} /></>}
       {open && can("approve-approval") && (
         <div class="foot">
-          <button type="button" class="btn primary" disabled={busy || (editing && Object.keys(wrong).length > 0)} aria-busy={busy} onClick={() => void approve()}>
+          <button type="button" class="btn primary" disabled={busy || (editing && Object.keys(wrong).length > 0)} aria-busy={busy} aria-keyshortcuts={settled ? "A" : undefined}
+            onClick={() => void approve()}>
             {busy ? "The call runs…" : changed ? "Approve as edited" : "Approve"} <kbd aria-hidden="true">A</kbd>
           </button>
           <button type="button" class="btn" disabled={busy} onClick={() => edit(!editing)}>{editing ? "Undo edits" : "Edit"} <kbd aria-hidden="true">E</kbd></button>
@@ -172,9 +178,10 @@ export function Card({ a, count, onDecided, back }: { a: Approval; count: number
 // past says how earlier calls of the skill were decided.
 function past(a: Approval): string {
   const h = a.history;
-  const all = h ? h.approved + h.rejected : 0;
+  const yes = h ? h.approved + h.edited : 0;
+  const all = h ? yes + h.rejected : 0;
   if (!h || !all) return `No earlier call of ${a.skill} was decided.`;
-  return `${h.approved} of ${all} earlier ${all === 1 ? "call" : "calls"} of ${a.skill} ${h.approved === 1 ? "was" : "were"} approved${h.edited ? `, ${h.edited} of them edited first` : ""}.`;
+  return `${yes} of ${all} earlier ${all === 1 ? "call" : "calls"} of ${a.skill} ${yes === 1 ? "was" : "were"} approved${h.edited ? `, ${h.edited} of them after an edit` : ""}.`;
 }
 
 const sentence = (text: string): string => text.replace(/^./, (c) => c.toUpperCase()) + (/[.!?]$/.test(text) ? "" : ".");

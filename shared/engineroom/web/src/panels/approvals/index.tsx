@@ -72,7 +72,7 @@ export default function Approvals({ id, query }: { id?: string; query: URLSearch
           {(skills.length > 1 || filter.skill) && <Choose name="skill" label="Skill" options={skills.map((s) => [s, s] as const)} />}
           {(agents.length > 1 || filter.agent) && <Choose name="agent" label="Agent" options={agents.map((s) => [s, s] as const)} />}
           <span class="grow" />
-          {waiting && (items?.length ?? 0) > 1 && can("bulk-approvals") && <Menu label="All" items={[["Reject all that match…", rejectAll]]} />}
+          {waiting && (items?.length ?? 0) > 1 && can("bulk-approvals") && <Menu label="With all that match" items={[["Reject all…", rejectAll]]} />}
           <Outputs path="/approvals" params={{ ...filter, status: view === "decided" ? null : view }} />
         </Filters>
       </div>

@@ -76,7 +76,7 @@ export default function Memories({ id, query }: { id?: string; query: URLSearchP
     return done > 0;
   };
   const forgetAll = async (): Promise<void> => {
-    if (await bulk({ resource: "memories", filter: params, action: "forget", verb: "Forget", what: "memory", effect: "Agents do not find them again." })) changed();
+    if (await bulk({ resource: "memories", filter: { ...params, minImportance: Number(params.minImportance) || undefined }, action: "forget", verb: "Forget", what: "memory", effect: "Agents do not find them again." })) changed();
   };
   const add = can("create-memory") && <button type="button" class="btn primary" onClick={() => setCreating(true)}>New memory <kbd aria-hidden="true">C</kbd></button>;
   const body = () => {
@@ -94,7 +94,7 @@ export default function Memories({ id, query }: { id?: string; query: URLSearchP
           {chosen.length ? <span role="status">{fmt.count(chosen.length)} selected</span> : <span>{fmt.count(pages.items.length)}{pages.more && "+"} <small>memories</small></span>}
           <span class="grow" />
           {chosen.length > 0 && can("delete-memory") && <button type="button" class="btn sm" onClick={() => void forget(chosen)}>Forget {fmt.count(chosen.length)}…</button>}
-          {!chosen.length && can("bulk-memories") && <Menu label="With all that match" items={[["Forget all…", () => void forgetAll()]]} />}
+          {!chosen.length && !params.expired && can("bulk-memories") && <Menu label="With all that match" items={[["Forget all…", () => void forgetAll()]]} />}
         </div>
         <List rows={pages.items} rowKey={(m) => m.id} selected={id} label="Memories" href={(m) => href("memory/" + seg(m.id), query)} onEnd={pages.more}
           picked={picked} onPick={can("delete-memory") ? setPicked : undefined}

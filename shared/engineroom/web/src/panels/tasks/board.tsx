@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { Bar, fmt, Glyph, href, seg, toneOf, useQuery, wordOf } from "../../ui";
 import { Since } from "../../ui/marks";
-import { full, plain } from "./text";
+import { full, plain, short } from "./text";
 import { byReason, reasonTitle, statusOf, type Task } from "./types";
 
 const some = 12; // cards of a group before "more"
@@ -27,11 +27,11 @@ function subtitle(t: Task, names: Map<string, string>) {
     case "CANCELLED":
       return parts(t.statusReason || "cancelled", fmt.time(t.updatedAt, false));
     case "PAUSED":
-      return plain(t.whySummary ?? t.statusReason ?? "until somebody resumes it");
+      return short(t.whySummary ?? t.statusReason ?? "until somebody resumes it");
     case "ABORTED":
-      return plain(t.whySummary ?? parts(`retry ${t.retryCount} of ${t.maxRetries}`, t.nextAttemptAt && "again at " + fmt.time(t.nextAttemptAt, false)));
+      return short(t.whySummary ?? parts(`retry ${t.retryCount} of ${t.maxRetries}`, t.nextAttemptAt && "again at " + fmt.time(t.nextAttemptAt, false)));
   }
-  return plain(t.whySummary ?? "");
+  return short(t.whySummary ?? "");
 }
 
 function Card({ t, names, selected }: { t: Task; names: Map<string, string>; selected: boolean }) {

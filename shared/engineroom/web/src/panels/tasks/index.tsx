@@ -3,13 +3,13 @@ import { usePages } from "../../app/pages";
 import { bulk, type Filter } from "../../ui/bulk";
 import {
   Ago, can, Choose, Empty, Failed, Filtered, Filters, fmt, go, href, List, Loading, Menu, Outputs, PageHead, Search, seg, Seg, serverNow, setQuery,
-  Status, Tag, Toggle, useKeys, useResource, wordOf, type Page,
+  Status, Tag, Toggle, useKeys, useResource, wordOf, type Column, type Page,
 } from "../../ui";
 import { archive, cancel, pause, resume, retry } from "./actions";
 import { Board, type Shelf } from "./board";
 import { TaskForm } from "./form";
 import { TaskPane } from "./pane";
-import { plain, since } from "./text";
+import { short, since } from "./text";
 import { reasonOptions, statusOf, type Task } from "./types";
 import "../../ui/detail.css";
 import "./tasks.css";
@@ -26,7 +26,7 @@ export default function Tasks({ id, query }: { id?: string; query: URLSearchPara
   const names = useMemo(() => new Map(agents.data?.items.map((a) => [a.id, a.name])), [agents.data]);
   const filter: Filter = {
     search: query.get("q") ?? undefined,
-    minPriority: query.get("minPriority") ?? undefined,
+    minPriority: Number(query.get("minPriority")) || undefined,
     agentId: query.get("agentId") ?? undefined,
     taskType: query.get("taskType") ?? undefined,
     tags: query.get("tags") ?? undefined,
@@ -56,12 +56,12 @@ export default function Tasks({ id, query }: { id?: string; query: URLSearchPara
           {query.get("tags") && <button type="button" class="f on" onClick={() => setQuery({ tags: null })}>Tag <b>{query.get("tags")}</b> <span aria-hidden="true">×</span></button>}
         </Filters>
       </div>
-      <div class={"split" + (id ? " open" : "")} data-wide>
+      <div class={"split" + (id ? " open" : list ? " single" : "")} data-wide>
         <div>
           {list ? <TaskList query={query} filter={filter} names={names} selected={id} onCreate={() => setCreating(true)} />
             : <TaskBoard query={query} filter={filter} names={names} selected={id} onCreate={() => setCreating(true)} />}
         </div>
-        {id ? <TaskPane id={id} names={names} close={close} /> : <Nothing />}
+        {id ? <TaskPane id={id} names={names} close={close} /> : !list && <Nothing />}
       </div>
       {creating && <TaskForm onClose={() => setCreating(false)} />}
     </div>
@@ -159,14 +159,16 @@ function TaskList({ query, filter, names, selected, onCreate }: Props) {
       </div>
       <List rows={tasks} rowKey={(t) => t.id} selected={selected} label="Tasks" href={(t) => href("tasks/" + seg(t.id), query)}
         picked={picked} onPick={setPicked} onEnd={pages.more}
-        columns={[
-          { key: "task", head: "Task", cell: (t) => <a class="row lnk" href={href("tasks/" + seg(t.id), query)}><b class="trunc nb">{t.title}</b>{t.tags.slice(0, 3).map((n) => <Tag key={n}>{n}</Tag>)}</a> },
-          { key: "status", head: "Status", cell: (t) => <Status kind="task" value={statusOf(t)} />, width: "118px" },
-          { key: "why", head: "Why", cell: (t) => <span class="trunc muted">{plain(t.whySummary ?? t.lastError ?? t.currentStep ?? "")}</span>, width: "28%", wide: true },
-          { key: "agent", head: "Agent", cell: (t) => <span class="trunc">{t.agentId ? names.get(t.agentId) ?? fmt.short(t.agentId, 8) : "–"}</span>, width: "110px", wide: true },
-          { key: "priority", head: "Prio", cell: (t) => t.priority, width: "56px", right: true },
-          { key: "created", head: "Created", cell: (t) => <Ago at={t.createdAt} />, width: "110px", right: true, wide: true },
-        ]} />
+        columns={columns(query, names).filter((c) => !selected || !["why", "agent"].includes(c.key))} />
     </section>
   );
 }
+
+const columns = (query: URLSearchParams, names: Map<string, string>): Column<Task>[] => [
+  { key: "task", head: "Task", cell: (t) => <a class="row lnk" href={href("tasks/" + seg(t.id), query)}><b class="trunc nb">{t.title}</b>{t.tags.slice(0, 2).map((n) => <Tag key={n}>{n}</Tag>)}</a> },
+  { key: "status", head: "Status", cell: (t) => <Status kind="task" value={statusOf(t)} />, width: "118px" },
+  { key: "why", head: "Why", cell: (t) => <span class="trunc block muted">{short(t.whySummary ?? t.lastError ?? t.currentStep ?? "")}</span>, width: "28%", wide: true },
+  { key: "agent", head: "Agent", cell: (t) => <span class="trunc block">{t.agentId ? names.get(t.agentId) ?? fmt.short(t.agentId, 8) : "–"}</span>, width: "110px", wide: true },
+  { key: "priority", head: "Prio", cell: (t) => t.priority, width: "56px", right: true },
+  { key: "created", head: "Created", cell: (t) => <Ago at={t.createdAt} />, width: "110px", right: true, wide: true },
+];

@@ -1,14 +1,14 @@
 import { useState } from "preact/hooks";
 import {
-  Ago, api, Bar, can, Code, Copy, Facts, Failed, fmt, Glyph, href, Loading, Pane, seg, Shown, Status, Tag, Time, toneOf, TraceLink, useQuery, useResource,
+  Ago, api, Bar, can, Code, Copy, Facts, Failed, fmt, Glyph, href, Loading, Pane, seg, Shown, Status, Tag, Time, toneOf, TraceLink, useQuery, useResource, wordOf,
   type Page,
 } from "../../ui";
 import { archive, cancel, pause, resume, retry } from "./actions";
 import { attemptsOf } from "./attempts";
 import { TaskForm } from "./form";
 import { Dependencies } from "./graph";
-import { full, plain } from "./text";
-import { isOpen, statusOf, toneOfLevel, type LogRow, type Task, type Why } from "./types";
+import { dependency, full, plain } from "./text";
+import { isOpen, statusOf, toneOfLevel, type LogRow, type Reason, type Task, type Why } from "./types";
 
 /** TaskPane shows one task: why it does not run, its graph, facts, attempts and log. */
 export function TaskPane({ id, names, close }: { id: string; names: Map<string, string>; close: () => void }) {
@@ -150,7 +150,7 @@ function WhySection({ t, names }: { t: Task; names: Map<string, string> }) {
           {why.data.reasons.map((r, i) => (
             <li key={i}>
               <Glyph tone={r.status ? toneOf("task", r.status) : r.code.startsWith("dependency_failed") ? "failed" : "warn"} />
-              <span>{full(r.message)}{r.until && <small>until <Time at={r.until} /></small>}</span>
+              <span><Waits r={r} />{r.until && <small>until <Time at={r.until} /></small>}</span>
               <span class="row">
                 {r.taskId && r.status === "FAILED" && can("retry-agent-task") && (
                   <button type="button" class="btn sm ghost" onClick={() => void retryById(r.taskId!)}>Retry now</button>
@@ -164,6 +164,12 @@ function WhySection({ t, names }: { t: Task; names: Map<string, string> }) {
       )}
     </section>
   );
+}
+
+// Waits is one reason: a task that is waited for is named first.
+function Waits({ r }: { r: Reason }) {
+  const d = dependency(r.message);
+  return d ? <>{d.title} <small>{r.status ? wordOf("task", r.status) : d.is}</small></> : <>{full(r.message)}</>;
 }
 
 async function retryById(id: string): Promise<void> {

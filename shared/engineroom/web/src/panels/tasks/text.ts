@@ -14,6 +14,16 @@ export function full(sentence: string): string {
   return text ? text[0]!.toUpperCase() + text.slice(1) + (/[.!?…]$/.test(text) ? "" : ".") : "";
 }
 
+/** short is plain for a card: "waits for Migrate order history, and for 1 more". */
+export const short = (sentence: string): string =>
+  plain(sentence).replace(/^it waits for task "(.+)", which is [A-Z]+/s, "waits for $1").replace(/^it can't begin: it depends on task "(.+)", which/s, "depends on $1, which").replace(/^it /, "");
+
+/** dependency takes apart what the API says about a task that another one waits for. */
+export function dependency(message: string): { title: string; is: string } | null {
+  const m = /^it (?:waits for|can't begin: it depends on) task "(.+)", which (.+)$/s.exec(plain(message));
+  return m && { title: m[1]!, is: m[2]! };
+}
+
 const hour = 3_600_000;
 
 /** since is the time that a relative filter such as "-7d" or "-24h" means, to the hour; another value is passed on. */

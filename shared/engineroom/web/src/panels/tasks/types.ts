@@ -80,8 +80,11 @@ export interface Graph {
 }
 
 /** statusOf is a task's status for people: an aborted task that is never requeued is cancelled. */
-export const statusOf = (t: { status: string; cancelled?: boolean }): string =>
-  t.status === "ABORTED" && t.cancelled ? "CANCELLED" : t.status;
+export const statusOf = (t: { status: string; cancelled?: boolean; reasonCode?: string | null }): string =>
+  t.status === "ABORTED" && isCancelled(t) ? "CANCELLED" : t.status;
+
+// A node of a graph says by its reason that it was cancelled.
+const isCancelled = (t: { cancelled?: boolean; reasonCode?: string | null }): boolean => t.cancelled || t.reasonCode === "cancelled";
 
 // The reasons why tasks wait, in the order of the board.
 const reasons: readonly (readonly [code: string, title: string])[] = [
@@ -119,7 +122,8 @@ export function byReason(tasks: readonly Task[]): [code: string, tasks: Task[]][
 const open = new Set(["PENDING", "ASSIGNED", "RUNNING", "PAUSED"]);
 
 /** isOpen reports whether a task can still be done by itself. */
-export const isOpen = (t: { status: string; cancelled?: boolean }): boolean => open.has(t.status) || (t.status === "ABORTED" && !t.cancelled);
+export const isOpen = (t: { status: string; cancelled?: boolean; reasonCode?: string | null }): boolean =>
+  open.has(t.status) || (t.status === "ABORTED" && !isCancelled(t));
 
 /** toneOfLevel is the tone of a row of a log. */
 export const toneOfLevel = (level: string): Tone => (level === "ERROR" || level === "CRITICAL" ? "failed" : level === "WARN" ? "warn" : "quiet");
