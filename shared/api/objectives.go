@@ -25,6 +25,9 @@ type objectiveItem struct {
 	Status        objective.Status `json:"status" enum:"active,paused,completed"`
 	StatusReason  string           `json:"statusReason,omitempty"`
 	PlanVersion   int              `json:"planVersion" doc:"0: there is no plan yet"`
+	StepsTotal    int              `json:"stepsTotal" doc:"Steps of the present plan"`
+	StepsDone     int              `json:"stepsDone"`
+	NextStep      string           `json:"nextStep,omitempty" doc:"Title of the first step that is to be done; left out where a step has failed, since the plan is made anew"`
 	Summary       string           `json:"summary,omitempty"`
 	Outside       bool             `json:"outside" doc:"A run that had read text from outside wrote of it"`
 	CreatedBy     string           `json:"createdBy"`
@@ -51,7 +54,8 @@ type planStep struct {
 func objectiveOf(o objective.Objective) objectiveItem {
 	item := objectiveItem{
 		ID: o.ID, Title: o.Title, Description: o.Description, Priority: o.Priority, DoneCriterion: o.DoneCriterion,
-		Status: o.Status, StatusReason: o.StatusReason, PlanVersion: o.PlanVersion, Summary: o.Summary, Outside: o.Untrusted, CreatedBy: o.CreatedBy,
+		Status: o.Status, StatusReason: o.StatusReason, PlanVersion: o.PlanVersion,
+		StepsTotal: o.Progress.Steps, StepsDone: o.Progress.Done, NextStep: o.Progress.Next, Summary: o.Summary, Outside: o.Untrusted, CreatedBy: o.CreatedBy,
 		CreatedAt: o.CreatedAt.UTC(), UpdatedAt: o.UpdatedAt.UTC(), CompletedAt: utc(o.CompletedAt),
 	}
 	for _, st := range o.Plan {

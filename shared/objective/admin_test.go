@@ -535,3 +535,26 @@ func TestANeighbourChangesNothing(t *testing.T) {
 		}
 	})
 }
+
+// A listing says how far each plan is, with the same words as the objective alone.
+func TestAListingSaysHowFarPlansAre(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		none, half, stale := w.create(t, "none", 5), w.create(t, "half", 5), w.create(t, "stale", 5)
+		w.plan(t, half, "old")
+		w.plan(t, half, "one", "two", "three")
+		w.plan(t, stale, "one", "two")
+		if err := errors.Join(w.end(t, half, 1, objective.Done), w.end(t, stale, 1, objective.Failed)); err != nil {
+			t.Fatal(err)
+		}
+		listed, _, err := w.s.List(t.Context(), w.Workspace, objective.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]objective.Progress{none: {}, half: {Steps: 3, Done: 1, Next: "two"}, stale: {Steps: 2}}
+		for _, o := range listed {
+			if o.Progress != want[o.ID] || w.get(t, o.ID).Progress != want[o.ID] {
+				t.Errorf("%s: listed %+v, alone %+v; want %+v", o.Title, o.Progress, w.get(t, o.ID).Progress, want[o.ID])
+			}
+		}
+	})
+}

@@ -51,7 +51,10 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Ob
 	if f.Text != "" {
 		pattern = "%" + likeEscapes.Replace(activity.Text(f.Text)) + "%"
 	}
-	err = s.db.Each(ctx, ws, collect(&items), s.q.List, db.Null(f.Status), f.MinPriority, pattern, f.Before.At, f.Before.ID, f.Limit+1)
+	listed := db.Append(&items, func(scan db.Scan, o *Objective) error {
+		return scan(append(o.columns(), &o.Progress.Steps, &o.Progress.Done, db.Optional(&o.Progress.Next))...)
+	})
+	err = s.db.Each(ctx, ws, listed, s.q.List, db.Null(f.Status), f.MinPriority, pattern, f.Before.At, f.Before.ID, f.Limit+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("list objectives: %w", err)
 	}

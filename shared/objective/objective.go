@@ -66,6 +66,13 @@ type Objective struct {
 	UpdatedAt     time.Time
 	CompletedAt   *time.Time
 	Plan          []Step // the present version, when read with [Store.Get]
+	Progress      Progress
+}
+
+// Progress says how far the present plan of an objective is.
+type Progress struct {
+	Steps, Done int
+	Next        string // title of the step that [Objective.Next] returns; empty if there is none
 }
 
 // Next returns the first pending step of the plan. It returns nil if there is none, or if a step of
@@ -162,18 +169,33 @@ func (s *Store) GetIn(b *db.Batch, id string) *[]Objective {
 			return err
 		}
 		if len(*found) == 1 { // the objective may have been created between the two statements
-			(*found)[0].Plan = append((*found)[0].Plan, st)
+			(*found)[0].count(st)
 		}
 		return nil
 	}, s.q.Steps, id)
 	return found
 }
 
+// count adds a step, in order, to the plan and to its progress.
+func (o *Objective) count(st Step) {
+	o.Plan = append(o.Plan, st)
+	o.Progress.Steps++
+	if st.Status == Done {
+		o.Progress.Done++
+	}
+	o.Progress.Next = ""
+	if next := o.Next(); next != nil {
+		o.Progress.Next = next.Title
+	}
+}
+
 func collect(into *[]Objective) func(db.Scan) error {
-	return db.Append(into, func(scan db.Scan, o *Objective) error {
-		return scan(&o.ID, &o.Title, &o.Description, &o.Priority, &o.DoneCriterion, &o.Status, db.Optional(&o.StatusReason), &o.PlanVersion,
-			&o.PlanAttempts, db.Optional(&o.Summary), &o.CreatedBy, &o.Version, &o.CreatedAt, &o.UpdatedAt, &o.CompletedAt, &o.Untrusted)
-	})
+	return db.Append(into, func(scan db.Scan, o *Objective) error { return scan(o.columns()...) })
+}
+
+func (o *Objective) columns() []any {
+	return []any{&o.ID, &o.Title, &o.Description, &o.Priority, &o.DoneCriterion, &o.Status, db.Optional(&o.StatusReason), &o.PlanVersion,
+		&o.PlanAttempts, db.Optional(&o.Summary), &o.CreatedBy, &o.Version, &o.CreatedAt, &o.UpdatedAt, &o.CompletedAt, &o.Untrusted}
 }
 
 // Get reads an objective with its plan. It returns [db.ErrNoRows] if there is none.

@@ -32,8 +32,18 @@ SELECT id, title, description, priority, done_criterion, status, status_reason, 
 
 -- name: List
 SELECT id, title, description, priority, done_criterion, status, status_reason, plan_version, plan_attempts, summary, created_by,
-       version, created_at, updated_at, completed_at, trust = 'outside'
-  FROM agent_objectives
+       version, created_at, updated_at, completed_at, trust = 'outside',
+       (SELECT count(*) FROM objective_steps s
+         WHERE s.workspace_id = o.workspace_id AND s.objective_id = o.id AND s.plan_version = o.plan_version),
+       (SELECT count(*) FROM objective_steps s
+         WHERE s.workspace_id = o.workspace_id AND s.objective_id = o.id AND s.plan_version = o.plan_version AND s.status = 'done'),
+       (SELECT s.title FROM objective_steps s
+         WHERE s.workspace_id = o.workspace_id AND s.objective_id = o.id AND s.plan_version = o.plan_version AND s.status = 'pending'
+           AND NOT EXISTS (SELECT 1 FROM objective_steps f
+                            WHERE f.workspace_id = s.workspace_id AND f.objective_id = s.objective_id AND f.plan_version = s.plan_version
+                              AND f.status = 'failed')
+         ORDER BY s.number LIMIT 1)
+  FROM agent_objectives o
  WHERE workspace_id = $1
    AND (CAST($2 AS text) IS NULL OR status = $2)
    AND priority >= $3
