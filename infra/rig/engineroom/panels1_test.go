@@ -1,4 +1,404 @@
 package engineroom_test
 
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
+)
+
 // panels1Tests are the tests of Tasks, Agents, Objectives, Automations, Approvals and Memory.
-var panels1Tests []func(*room)
+var panels1Tests = []func(*room){
+	whyATaskWaits, cancelATaskWithItsDependents, filtersOfTasks, createATaskByKeyboard, manyTasksAtOnce,
+	approvals, objectives, automations, agents, memories, emptyPanels, hostileTexts,
+}
+
+// Cards of the board and rows of a list that hold a text, as JavaScript.
+func card(text string) string   { return says(".card", text) }
+func row(text string) string    { return says(".tbl tbody tr", text) }
+func button(text string) string { return says("button", text) }
+
+// asks waits for a dialog that says something, whose first field or button has the focus.
+func (r *room) asks(words string) {
+	r.Helper()
+	r.until(says("dialog[open]", words) + " && document.activeElement?.closest('dialog[open]') && !document.activeElement.matches('dialog')")
+}
+
+// fill writes a text into the field that a selector finds, in place of what stands there.
+func (r *room) fill(selector, text string) {
+	r.Helper()
+	r.until(one(selector))
+	r.must(r.Eval(r.ctx, one(selector)+".focus(), "+one(selector)+".select?.()", nil))
+	r.write(text)
+}
+
+// nobody is a capability that no agent has, so that a task waits as long as a test needs it.
+var nobody = map[string]any{"requiredCapabilities": []string{"nobody"}}
+
+func (r *room) task(title string, fields map[string]any) string {
+	r.Helper()
+	body := map[string]any{"title": title, "metadata": nobody}
+	for k, v := range fields {
+		body[k] = v
+	}
+	var made struct{ ID string }
+	r.ask(http.MethodPost, "/agent-tasks", body, &made)
+	return made.ID
+}
+
+// A task says why it waits, draws what it depends on, and leads there.
+func whyATaskWaits(r *room) {
+	first := r.task("Count the ice creams", nil)
+	r.task("Order more ice cream", map[string]any{"dependsOn": []string{first}, "priority": 10})
+	r.open("tasks")
+	r.until(says(".col section", "Blocked by a task") + ".textContent.includes('Order more ice cream')")
+	r.click(card("Order more ice cream"))
+	r.until(says(".why q", "Count the ice creams"))
+	r.until(`document.querySelectorAll(".dag a").length === 2 && document.querySelector(".dag path.block")`)
+	r.until(says(".deps .sr li", "Count the ice creams: Pending"))
+	r.until(says(".log li", "the task was created"))
+	r.click(says(".chain a", "Open"))
+	r.until(`location.pathname.endsWith("` + first + `")`)
+	r.until(says(".det h2", "Count the ice creams"))
+	r.click(one(".det .shut"))
+	r.until(`location.pathname === "/engine/tasks" && !document.querySelector(".det h2")`)
+}
+
+// Cancelling names the tasks that fail with it.
+func cancelATaskWithItsDependents(r *room) {
+	first := r.task("Paint the door", nil)
+	second := r.task("Hang the door", map[string]any{"dependsOn": []string{first}})
+	third := r.task("Close the door", map[string]any{"dependsOn": []string{second}})
+	r.open("tasks/" + first)
+	r.click(button("Cancel task"))
+	r.asks("2 tasks depend on it and will fail")
+	r.until(says("dialog[open]", "Close the door") + " && document.querySelector('dialog [type=submit]').disabled")
+	r.press("Escape")
+	r.until(`!document.querySelector("dialog[open]")`)
+	r.click(button("Cancel task"))
+	r.asks("Paint the door")
+	r.fill("dialog input", "the door stays blue")
+	r.press("Enter")
+	r.until(says(".toast", "Cancelled: Paint the door"))
+	r.until(says(".det .st", "Cancelled"))
+	r.until(says(".why q", "the door stays blue"))
+	var got struct {
+		Status    string
+		Cancelled bool
+	}
+	r.ask(http.MethodGet, "/agent-tasks/"+first, nil, &got)
+	if got.Status != "ABORTED" || !got.Cancelled {
+		r.Errorf("it is %+v", got)
+	}
+	// The cycle fails what depends on it, and the page hears of it.
+	r.open("tasks/" + third)
+	r.until(says(".det .st", "Failed"))
+}
+
+// Filters stand in the address, and the history undoes them.
+func filtersOfTasks(r *room) {
+	r.task("Sweep the yard", map[string]any{"priority": 9, "tags": []string{"yard"}})
+	r.task("Sweep the roof", map[string]any{"priority": 2})
+	r.open("tasks?q=sweep")
+	r.until(card("Sweep the yard"))
+	r.until(card("Sweep the roof"))
+	r.click(button("Priority 8 and up"))
+	r.until(`location.search.includes("minPriority=8") && !` + card("Sweep the roof") + ` && ` + card("Sweep the yard"))
+	r.must(r.Eval(r.ctx, `history.back()`, nil))
+	r.until(`!location.search.includes("minPriority") && ` + card("Sweep the roof"))
+	r.must(r.Eval(r.ctx, `history.forward()`, nil))
+	r.until(`location.search.includes("minPriority=8") && !` + card("Sweep the roof"))
+	r.press("/")
+	r.until(`document.activeElement?.matches(".search input")`)
+	r.fill(".search input", "no such task anywhere")
+	r.until(says(".empty", "No task matches"))
+	r.click(button("Clear filters"))
+	r.until(`location.search === "" && ` + card("Sweep the roof"))
+	r.must(r.Reload(r.ctx))
+	r.until(card("Sweep the roof"))
+}
+
+// C opens the form, fields are checked, and the new task is opened.
+func createATaskByKeyboard(r *room) {
+	r.open("tasks")
+	r.press("c")
+	r.asks("New task")
+	r.press("Enter")
+	r.until(says("dialog .err", "This is needed"))
+	r.write("Water the plants")
+	for range 3 {
+		r.press("Tab")
+	}
+	r.press("Enter")
+	r.until(`!document.querySelector("dialog[open]")`)
+	r.until(says(".det h2", "Water the plants"))
+	r.press("Escape")
+	r.until(`location.pathname === "/engine/tasks"`)
+	r.until(card("Water the plants"))
+}
+
+// What matches a filter is changed at once, on the server, after its number was shown.
+func manyTasksAtOnce(r *room) {
+	for i := range 3 {
+		r.task(fmt.Sprintf("Wash window %d", i+1), map[string]any{"tags": []string{"windows"}})
+	}
+	kept := r.task("Wash the car", nil)
+	r.open("tasks?view=list&tags=windows")
+	r.until(`document.querySelectorAll(".tbl tbody tr").length === 3`)
+	r.click(button("With all that match"))
+	r.click(says("[role=menuitem]", "Cancel all"))
+	r.asks("Cancel 3 tasks?")
+	r.fill("dialog input", "it rains")
+	r.press("Enter")
+	r.until(says(".toast", "3 of 3 changed"))
+	r.until(`[...document.querySelectorAll(".tbl tbody tr")].every(e => e.textContent.includes("Cancelled"))`)
+	var got struct{ Cancelled bool }
+	r.ask(http.MethodGet, "/agent-tasks/"+kept, nil, &got)
+	if got.Cancelled {
+		r.Error("a task that does not match was cancelled")
+	}
+	// Single rows are chosen by key.
+	r.press("j", "x", "j", "x")
+	r.until(says("[role=status]", "2 tasks selected"))
+}
+
+// waitsFor makes the agent ask for calls of create_task, each with its own title, and returns their
+// approvals.
+func (r *room) waitsFor(titles ...string) (ids []string) {
+	r.Helper()
+	r.ask(http.MethodPatch, "/skills/create_task", map[string]any{"requiresApproval": true}, nil)
+	for _, title := range titles {
+		var o struct{ ID string }
+		r.ask(http.MethodPost, "/objectives", map[string]any{"title": "Have it done: " + title, "priority": 10}, &o)
+		step := map[string]any{"title": "Give it to somebody", "skill": "create_task", "inputs": map[string]any{
+			"title": title, "description": "A customer of order 10482 asks for it, and says please.", "priority": 6,
+		}}
+		r.ask(http.MethodPut, "/objectives/"+o.ID+"/steps", map[string]any{"steps": []any{step}}, nil)
+	}
+	found := map[string]string{}
+	for len(found) < len(titles) {
+		r.ask(http.MethodPost, "/heartbeat/run", map[string]any{"wait": true}, nil)
+		var page struct {
+			Items []struct {
+				ID, Skill string
+				Input     struct{ Title string }
+			}
+		}
+		r.ask(http.MethodGet, "/approvals?status=pending&limit=200&skill=create_task", nil, &page)
+		for _, a := range page.Items {
+			for _, title := range titles {
+				if a.Input.Title == title {
+					found[title] = a.ID
+				}
+			}
+		}
+		if r.ctx.Err() != nil {
+			r.Fatalf("the agent asked for %v only", found)
+		}
+	}
+	for _, title := range titles {
+		ids = append(ids, found[title])
+	}
+	return ids
+}
+
+// A call is approved by a click, edited and approved by keys, and rejected; a phone has the same.
+func approvals(r *room) {
+	ids := r.waitsFor("Send the refund", "Call the customer", "Write an apology", "Bake a cake")
+	r.open("approvals?skill=create_task")
+	r.until(`document.querySelectorAll(".ilist a").length >= 4`)
+	r.click(`document.querySelector('.ilist a[href*="` + ids[0] + `"]')`)
+	r.until(says(".args dd", "Send the refund"))
+	r.until(says(".ap .fact", "The skill requires approval"))
+	r.click(says(".ap .foot button", "Approve"))
+	r.until(says(".toast", "Approved"))
+	r.until(`!document.querySelector('.ilist a[href*="` + ids[0] + `"]')`)
+
+	// By keys alone: E edits, a wrong value is refused at its field, A approves what was edited.
+	r.open("approvals/" + ids[1] + "?skill=create_task")
+	r.until(says(".args dd", "Call the customer"))
+	r.press("e")
+	r.until(`document.querySelector("#arg-priority")`)
+	r.fill("#arg-priority", "77")
+	r.until(says(".args .err", "Expected at most 10"))
+	r.until(says(".ap .foot button", "Approve") + ".disabled")
+	r.fill("#arg-priority", "9")
+	r.until(`document.querySelector(".change del").textContent === "6" && document.querySelector(".change ins").textContent === "9"`)
+	r.until(says(".ap .foot button", "Approve as edited"))
+	r.must(r.Eval(r.ctx, `document.activeElement.blur()`, nil))
+	r.until(one(".ap [aria-keyshortcuts=A]")) // the card is on display long enough
+	r.press("a")
+	r.until(says(".toast", "Approved"))
+	r.open("tasks?view=list&q=Call+the+customer")
+	r.until(row("Call the customer") + ".textContent.includes('9')")
+	r.open("approvals/" + ids[1] + "?status=decided")
+	r.until(`document.querySelector(".args .change")?.textContent.includes("6") && document.querySelector(".args ins").textContent === "9"`)
+
+	// R asks for a reason.
+	r.open("approvals/" + ids[2] + "?skill=create_task")
+	r.until(says(".args dd", "Write an apology"))
+	r.until(one(".ap [aria-keyshortcuts=A]"))
+	r.press("r")
+	r.asks("Reject")
+	r.fill("dialog input", "we did nothing wrong")
+	r.press("Enter")
+	r.until(says(".toast", "Rejected"))
+	var a struct{ Status, Reason string }
+	r.ask(http.MethodGet, "/approvals/"+ids[2], nil, &a)
+	if a.Status != "rejected" || a.Reason != "we did nothing wrong" {
+		r.Errorf("it is %+v", a)
+	}
+
+	// On a phone the list and the card are two pages, and Approve is large enough for a thumb.
+	r.must(r.Resize(r.ctx, browser.Phone))
+	r.open("approvals?skill=create_task")
+	r.click(`document.querySelector('.ilist a[href*="` + ids[3] + `"]')`)
+	r.until(says(".args dd", "Bake a cake"))
+	r.until(`document.querySelector(".ilist").offsetHeight === 0 && document.querySelector(".ap .primary").offsetHeight >= 44`)
+	r.until(`document.documentElement.scrollWidth <= innerWidth`)
+	r.click(says(".ap .foot button", "Approve"))
+	r.until(says(".toast", "Approved"))
+}
+
+func objectives(r *room) {
+	r.open("objectives")
+	r.press("c")
+	r.asks("New objective")
+	r.write("Learn to juggle")
+	r.press("Enter")
+	r.until(says(".det h2", "Learn to juggle"))
+	r.until(row("Learn to juggle"))
+	r.click(says(".det button", "Pause"))
+	r.asks("Learn to juggle")
+	r.click(says("dialog button[type=submit]", "Pause"))
+	r.until(says(".det .st", "Paused"))
+	r.click(says(".toast button", "Undo"))
+	r.until(says(".det .st", "Active"))
+	r.click(says(".det button", "Change plan"))
+	r.asks("Change the plan")
+	r.fill("dialog [name=steps]", "Take two balls")
+	r.click(says("dialog button", "Replace plan"))
+	r.until(says(".steps-plan li", "Take two balls"))
+	r.until(row("Learn to juggle") + ".textContent.includes('0 of 1')")
+	r.click(says(".det button", "Delete"))
+	r.asks("Its plan goes with it")
+	r.until(`document.querySelector("dialog [type=submit]").disabled`)
+	r.fill("dialog input", "Learn to juggle")
+	r.press("Enter")
+	r.until(`location.pathname === "/engine/objectives" && !` + row("Learn to juggle"))
+}
+
+func automations(r *room) {
+	var made struct{ ID string }
+	r.ask(http.MethodPost, "/automations", map[string]any{
+		"name": "Look around", "skill": "query_activity", "input": map[string]any{}, "schedule": map[string]any{"cron": "0 9 1 1 *", "timeZone": "Europe/Berlin"},
+	}, &made)
+	r.open("automations")
+	r.click(row("Look around") + ".querySelector('a')")
+	r.until(says(".det .kv", "0 9 1 1 * · Europe/Berlin"))
+	r.click(says(".det button", "Run now"))
+	r.until(says(".toast", "Ran: Look around"))
+	r.click(says(".det button", "Disable"))
+	r.asks("Look around")
+	r.click(says("dialog button[type=submit]", "Disable"))
+	r.until(says(".det .ph .st", "Disabled"))
+	r.click(says(".toast button", "Undo"))
+	r.until(says(".det .ph .st", "Enabled"))
+	r.click(says(".det button", "Edit"))
+	r.asks("Edit “Look around”")
+	r.fill("dialog [name=cron]", "every now and then")
+	r.expects("422")
+	r.click(says("dialog button", "Save"))
+	r.until(`document.querySelector("dialog [name=cron]")?.getAttribute("aria-invalid") === "true" && document.querySelector("dialog .err")`)
+	r.press("Escape")
+	r.until(`!document.querySelector("dialog[open]")`)
+}
+
+func agents(r *room) {
+	r.open("agents")
+	r.click(button("Register agent"))
+	r.asks("Register an agent")
+	r.write("juggler")
+	r.press("Tab")
+	r.write("balls, clubs")
+	r.press("Enter")
+	r.until(says("dialog[open]", "The token of juggler"))
+	r.click(says("dialog button", "Done"))
+	r.until(says(".det h2", "juggler"))
+	r.until(row("juggler") + ".textContent.includes('balls, clubs')")
+	r.until(row("juggler") + ".textContent.includes('never')")
+	r.click(says(".det button", "Terminate"))
+	r.asks("Terminate juggler?")
+	r.fill("dialog [name=reason]", "the circus is over")
+	r.press("Enter")
+	r.until(says(".det .ph .st", "Terminated"))
+	r.until(`!` + says(".det button", "Edit"))
+}
+
+func memories(r *room) {
+	for _, text := range []string{"Visitors like vanilla most", "Visitors dislike liquorice"} {
+		r.ask(http.MethodPost, "/memories", map[string]any{"category": "taste", "content": text}, nil)
+	}
+	r.open("memory?category=taste")
+	r.until(`document.querySelectorAll(".tbl tbody tr").length === 2`)
+	r.click(row("vanilla") + ".querySelector('a')")
+	r.until(says(".det .content", "Visitors like vanilla most"))
+	r.click(says(".det button", "Forget"))
+	r.asks("Visitors like vanilla most")
+	r.click(says("dialog button[type=submit]", "Forget"))
+	r.until(`document.querySelectorAll(".tbl tbody tr").length === 1 && location.pathname === "/engine/memory"`)
+	r.click(button("With all that match"))
+	r.click(says("[role=menuitem]", "Forget all"))
+	r.asks("Forget 1 memory?")
+	r.fill("dialog input", "tastes change")
+	r.press("Enter")
+	r.until(says(".empty", "No memory matches"))
+}
+
+// Each panel says what it is while it has nothing, and what is wrong where it can't be read.
+func emptyPanels(r *room) {
+	for _, path := range []string{"tasks?q=xyzzy", "tasks?view=list&q=xyzzy", "objectives?q=xyzzy", "automations?q=xyzzy", "agents?q=xyzzy", "memory?q=xyzzy", "approvals?skill=xyzzy"} {
+		r.open(path)
+		r.until(says(".empty", "matches"))
+		r.until(says(".empty button", "Clear filters"))
+	}
+	r.expects("404")
+	none := "00000000-0000-7000-8000-000000000000"
+	for _, path := range []string{"tasks/", "objectives/", "automations/", "agents/", "memory/", "approvals/"} {
+		r.open(path + none)
+		r.until(says(".empty b", "is not there"))
+	}
+	r.expects("400")
+	r.expects("422")
+	r.open("tasks?minPriority=99&view=list")
+	r.until(says(".empty[role=alert]", "Tasks could not be read"))
+	for _, width := range []int{390, 1000, 1440, 1920} {
+		r.must(r.Resize(r.ctx, browser.Options{Width: width, Height: 900, Mobile: width < 500}))
+		for _, path := range []string{"tasks", "tasks?view=list", "objectives", "automations", "agents", "memory", "approvals"} {
+			r.open(path)
+			if w := eval[int](r, `document.documentElement.scrollWidth`); w > width {
+				r.Errorf("%s is %d wide at %d", path, w, width)
+			}
+		}
+	}
+}
+
+// Texts of models and visitors are shown as text.
+func hostileTexts(r *room) {
+	const bad = `<img src=x onerror="window.hurt=1"><script>window.hurt=1</script>{{7*7}}&lt;b&gt;` + "\u202e" + `${1}`
+	text := strings.ToValidUTF8(bad, "")
+	id := r.task("Hostile "+text, map[string]any{"description": text, "inputContext": map[string]any{"a" + text: text}, "tags": []string{"<b>tag</b>"}})
+	r.ask(http.MethodPost, "/agent-tasks/"+id+"/cancel", map[string]any{"reason": text}, nil)
+	var o, m struct{ ID string }
+	r.ask(http.MethodPost, "/objectives", map[string]any{"title": "Hostile " + text, "description": text, "doneCriterion": text}, &o)
+	r.ask(http.MethodPost, "/objectives/"+o.ID+"/pause", map[string]any{"reason": text}, nil)
+	r.ask(http.MethodPost, "/memories", map[string]any{"category": "<i>bad</i>", "content": text}, &m)
+	for _, path := range []string{"tasks/" + id, "tasks?view=list", "objectives/" + o.ID, "memory/" + m.ID} {
+		r.open(path)
+		r.until(`document.body.textContent.includes('onerror="window.hurt=1"')`)
+		if eval[bool](r, `!!window.hurt || !!document.querySelector("#main img, #main script, .tag b, .tag i")`) {
+			r.Errorf("%s runs or draws what was text", path)
+		}
+	}
+}
