@@ -42,8 +42,8 @@ export default function Audit() {
           {() => rows.length ? (
             <List label="Changes" rows={rows} rowKey={(e) => e.id} columns={[
               { key: "at", head: "At", width: "104px", cell: (e) => <Time at={e.createdAt} /> },
-              { key: "by", head: "By", width: "18%", cell: (e) => <span class="trunc block" title={e.by}>{e.by}</span> },
-              { key: "action", head: "Action", width: "24%", cell: (e) => <code class="trunc block">{e.action}</code> },
+              { key: "by", head: "By", width: "18%", wide: true, cell: (e) => <span class="trunc block" title={e.by}>{e.by}</span> },
+              { key: "action", head: "Action", cell: (e) => <code class="trunc block">{e.action}</code> },
               { key: "what", head: "What", wide: true, cell: (e) => <span class="trunc block" title={e.summary}><span>{e.subject}</span> <span class="muted">{e.summary}</span></span> },
               { key: "trace", head: "Trace", width: "140px", wide: true, cell: (e) => <TraceLink id={e.traceId} keep={12} /> },
             ]} />

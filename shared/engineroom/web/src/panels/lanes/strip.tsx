@@ -42,7 +42,7 @@ interface Row { lane: string; name: string; holds: Past[] }
 function rowsOf(holds: Past[]): Row[] {
   const by = new Map<string, Row>();
   for (const h of holds) {
-    const row = by.get(h.lane) ?? { lane: h.lane, name: shortLane(h.lane), holds: [] };
+    const row = by.get(h.lane) ?? { lane: h.lane, name: h.label || shortLane(h.lane), holds: [] };
     row.holds.push(h);
     by.set(h.lane, row);
   }
@@ -71,7 +71,7 @@ function Chart({ rows, width, now, span, label }: { rows: Row[]; width: number; 
       {rows.map((r, i) => (
         <g key={r.lane} transform={`translate(0 ${i * rowHeight})`}>
           <path class="ax" d={`M0 ${rowHeight + 0.5}H${width}`} />
-          <text class="k" x={16} y={rowHeight / 2 + 4}>{cut(r.name, left < 100 ? 11 : 19)}<title>{r.holds[0]?.label || r.lane}</title></text>
+          <text class="k" x={16} y={rowHeight / 2 + 4}>{cut(r.name, left < 100 ? 12 : 20)}<title>{r.lane}</title></text>
           {r.holds.map((h) => <Mark key={h.acquiredAt} hold={h} x={x} left={left} now={now} />)}
         </g>
       ))}

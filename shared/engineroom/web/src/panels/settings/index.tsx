@@ -68,8 +68,8 @@ function Form({ workspace: w, reload }: { workspace: Workspace; reload: () => vo
           </div>
         </Panel>
       ))}
-      {may && <div class="save"><button class="btn primary" disabled={!dirty}>Save{dirty && ` ${changed.length + Number(name !== w.name)} ${changed.length + Number(name !== w.name) === 1 ? "change" : "changes"}`}</button>
-        {dirty && <button type="button" class="btn" onClick={() => { setName(w.name); setValues(now); setWrong({}); }}>Keep as it is</button>}</div>}
+      {may && dirty && <div class="save"><button class="btn primary">Save{` ${changed.length + Number(name !== w.name)} ${changed.length + Number(name !== w.name) === 1 ? "change" : "changes"}`}</button>
+        <button type="button" class="btn" onClick={() => { setName(w.name); setValues(now); setWrong({}); }}>Keep as it is</button></div>}
       {can("delete-workspace") && <Panel title="Delete"><div class="fields danger"><p class="dim">The workspace, its agents, tasks, memories and traces are deleted for good.</p><button type="button" class="btn danger" onClick={() => void remove(w)}>Delete the workspace</button></div></Panel>}
     </form>
   );

@@ -52,8 +52,8 @@ export default function Skills({ id }: { id?: string }) {
       {heals.map((h) => (
         <Healed key={h.id} heal={h} error={all.find((x) => x.skill === h.skill)?.lastError ?? ""} automations={named(h.automations)} after={after} />
       ))}
-      <div class={id ? "split" : undefined}>
-        <div class={id ? "hide-p" : undefined}>
+      <div class={id ? "split open" : undefined}>
+        <div>
           <Filters>
             <Search placeholder="Search skills" />
             {kinds.map((k) => <Toggle key={k} name="kind" value={k}>{k}</Toggle>)}
@@ -63,10 +63,10 @@ export default function Skills({ id }: { id?: string }) {
             <Toggle name="enabled" value="false">Disabled</Toggle>
             <Toggle name="scope" value="external">For visitors</Toggle>
           </Filters>
-          <Panel title="14 days" note={health.data && fmt.plural(all.length, "skill")}>
+          <Panel label="Skills">
             <Shown of={health} what="The skills">
               {() => !all.length
-                ? <Empty title="No skill yet" command="lanekeeper skills" action={can("create-skill") && <button class="btn primary" onClick={() => after(create())}>New skill</button>}>A skill is a call that agents may make. Create one here; the terminal lists them with:</Empty>
+                ? <Empty title="No skill yet" command="lanekeeper skills list" action={can("create-skill") && <button class="btn primary" onClick={() => after(create())}>New skill</button>}>A skill is a call that agents may make. Create one here; the terminal lists them with:</Empty>
                 : !shown.length ? <Filtered what="skill" count={all.length} clear={() => set({ q: null, kind: null, effect: null, approval: null, enabled: null, scope: null })} />
                 : <Table rows={shown} selected={id} approval={approval} stopped={stopped} after={after} />}
             </Shown>

@@ -28,8 +28,9 @@ function pointsOf(b: Budget, s: Series, now: number): Points {
   const left = Math.max(0, b.remaining + b.reserved);
   past.set(now, left);
   const p = s.projection;
-  const rates = [p?.rateYesterday ?? p?.dailyBurnRate ?? 0, p?.rateWeek ?? p?.dailyBurnRate ?? 0].sort((x, y) => x - y) as [number, number];
   const rate = p?.dailyBurnRate ?? 0;
+  const all = [rate, p?.rateYesterday ?? rate, p?.rateWeek ?? rate];
+  const rates = [Math.min(...all), Math.max(...all)] as const;
   const empty = (r: number) => (r > 0 ? now + (left / r) * dayMs : Infinity);
   const from = Math.min(...past.keys(), start);
   const at = new Set([from, ...past.keys(), start, end, now]);
@@ -71,7 +72,7 @@ export function Burn({ budget: b, series: s, now }: { budget: Budget; series: Se
     chart.current = made;
     return () => made.destroy();
   }, [Plot, width, theme, b.id, b.consumed, b.reserved, b.allocated, s, minute]);
-  return <div class="burn" ref={place} role="img" aria-label={sentence(b, s, now)} />;
+  return <div class="burn" ref={place} role="img" aria-busy={!Plot} aria-label={sentence(b, s, now)} />;
 }
 
 // useTheme counts the changes of the theme: a canvas does not follow them by itself.

@@ -34,7 +34,7 @@ export function stackOf(rows: Usage[], from: number, to: number): Stack {
 
 const nice = (n: number) => {
   const p = 10 ** Math.floor(Math.log10(Math.max(1, n)));
-  return [1, 1.2, 1.5, 2, 3, 4, 5, 6, 8, 10].map((f) => f * p).find((f) => f >= n) ?? n;
+  return [1, 1.2, 1.6, 2, 2.4, 3, 4, 6, 8, 10].map((f) => f * p).find((f) => f >= n) ?? n;
 };
 const short = (n: number) => (n >= 1e6 ? `${+(n / 1e6).toFixed(2)} M` : n >= 1000 ? `${+(n / 1000).toFixed(1)} k` : String(Math.round(n)));
 const nameOf = (group: string) => group || "(none)";
@@ -67,7 +67,7 @@ function Bars({ stack: { days }, width, label }: { stack: Stack; width: number; 
   const every = Math.max(1, Math.ceil(days.length / (width < 520 ? 4 : 8)));
   return (
     <svg class="ch" width={width} height={height} role="img" aria-label={label}>
-      {[0, 1 / 3, 2 / 3, 1].map((f) => (
+      {[0, 0.25, 0.5, 0.75, 1].map((f) => (
         <g key={f}>
           <path class="ax" d={`M${left} ${y(f * most) + 0.5}H${width - 12}`} />
           <text x={left - 8} y={y(f * most) + 4} text-anchor="end">{short(f * most)}</text>

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { api, can, confirm, Copy, curl, Empty, Failed, fmt, Icon, listen, Loading, type Page, seg, setQuery, Since, Status, Tag, toast, useResource } from "../../ui";
+import { api, can, confirm, Copy, curl, Empty, Failed, fmt, go, href, Icon, listen, Loading, type Page, seg, Since, Status, Tag, toast, useResource } from "../../ui";
 import { type Message, ordinal, type Outgoing, resendable, stateOf, type Thread, waits, type Why } from "./thread";
 
 const most = 10; // pages of 200 messages
@@ -62,7 +62,7 @@ export function Conversation({ id, known, changed }: { id: string; known?: Threa
   return (
     <section class="panel" aria-label={`Conversation with ${t.address}`}>
       <div class="ph">
-        <button class="btn ghost icon hide-d" aria-label="Back to all threads" onClick={() => history.length > 1 ? history.back() : setQuery({})}><Icon name="back" /></button>
+        <button class="btn ghost icon hide-d" aria-label="Back to all threads" onClick={() => go(href("threads") + location.search)}><Icon name="back" /></button>
         <h2 class="trunc">{t.address}</h2> <Tag>{t.channel}</Tag><small class="mono hide-p">{t.id}</small><span class="grow" />
         <Copy small text={() => curl(`/threads/${t.id}/messages`)} said="Copied as curl" />
       </div>

@@ -23,8 +23,8 @@ export function Deliveries({ id }: { id?: string }) {
   const rows = list.data?.items ?? [];
   const back = () => go(href("webhooks", query));
   return (
-    <div class={id ? "split" : undefined}>
-      <div class={id ? "hide-p" : undefined}>
+    <div class={id ? "split open" : undefined}>
+      <div>
         <Filters>
           <Seg label="Direction" now={direction} of={[["inbound", "In"], ["outbound", "Out"]]} onChange={(v) => setQuery({ direction: v === "outbound" ? v : null, status: null, sourceId: null, endpointId: null })} />
           <Choose name="status" label="Status" options={statuses[direction]} />
