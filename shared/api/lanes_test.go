@@ -276,7 +276,8 @@ func TestForceRelease(t *testing.T) {
 		var h held
 		w.must(t, 200, http.MethodPost, lanes("x", "acquire"), `{"holder":"agent-7"}`, &h)
 		var did struct{ Released bool }
-		got := w.must(t, 200, http.MethodPost, lanes("x", "force-release"), `{"reason":"it hangs"}`, &did)
+		w.refused(t, 409, "fence_changed", http.MethodPost, lanes("x", "force-release"), fmt.Sprintf(`{"reason":"it hung","fence":%d}`, h.Fence-1))
+		got := w.must(t, 200, http.MethodPost, lanes("x", "force-release"), fmt.Sprintf(`{"reason":"it hangs","fence":%d}`, h.Fence), &did)
 		if !did.Released {
 			t.Errorf("%s", got.body)
 		}

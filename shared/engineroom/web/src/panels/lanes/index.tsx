@@ -1,6 +1,7 @@
 import { api, can } from "../../app/api";
 import { seg } from "../../app/base";
 import { fmt, second } from "../../app/fmt";
+import { overview } from "../../app/overview";
 import { useResource } from "../../app/resource";
 import { useQuery } from "../../app/router";
 import { confirm } from "../../ui/confirm";
@@ -27,7 +28,9 @@ export default function Lanes() {
   const surface = query.get("surface");
   const waiting = query.get("waiting") === "true";
 
-  const all = held.data?.items ?? [];
+  // What a lane is about, and what its holder does, the overview knows.
+  const known = new Map(overview.value?.lanes.map((l) => [l.lane, l]));
+  const all = (held.data?.items ?? []).map((l) => ({ ...l, label: l.label || known.get(l.lane)?.label, doing: l.doing || known.get(l.lane)?.doing }));
   const shown = all.filter((l) => (!surface || surfaceOf(l.traceId) === surface) && (!waiting || l.wantedAt));
   const blocked = all.filter((l) => l.wantedAt && now - Date.parse(l.wantedAt) > 2000);
   const expired = all.some((l) => ended(l, now));

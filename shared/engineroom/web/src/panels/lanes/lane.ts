@@ -3,9 +3,9 @@ import { useEffect, useRef } from "preact/hooks";
 // Hold is a lane that is held now.
 export interface Hold {
   lane: string;
-  label?: string;
+  label?: string | null;
   holder: string;
-  doing?: string;
+  doing?: string | null;
   fence: number;
   lockedAt: string;
   expiresAt: string;

@@ -1,7 +1,5 @@
 import { useState } from "preact/hooks";
-import { href } from "../../app/base";
-import { fmt } from "../../app/fmt";
-import { useWidth } from "../../ui/parts";
+import { fmt, go, href, TraceLink, useWidth } from "../../ui";
 import { holderName, shortLane, type Past } from "./lane";
 
 const rowHeight = 32;
@@ -98,8 +96,8 @@ function Mark({ hold: h, x, left, now }: { hold: Past; x: (t: number) => number;
         {b - a > 60 && <text class="in" x={a + 6} y={rowHeight / 2 + 4}>{cut(h.agent || holderName(h.holder), Math.floor((b - a - 12) / 7))}</text>}
       </>
     );
-  const inner = <><title>{said}</title>{shape}</>;
-  return h.traceId ? <a href={href(`traces/${h.traceId}`)} tabIndex={-1} aria-hidden="true">{inner}</a> : <g>{inner}</g>;
+  // The mouse follows a mark to its trace; the keyboard has the links of the table.
+  return <g class={h.traceId && "to"} onClick={h.traceId ? () => go(href(`traces/${h.traceId}`)) : undefined}><title>{said}</title>{shape}</g>;
 }
 
 function toneOf(h: Past) {
@@ -112,7 +110,7 @@ function StripTable({ holds, now }: { holds: Past[]; now: number }) {
   return (
     <div class="scroll strip-table">
       <table class="tbl" aria-label="Holds of the last 30 minutes">
-        <thead><tr><th>Lane</th><th>Holder</th><th>From</th><th class="r">Held</th><th>Ended</th></tr></thead>
+        <thead><tr><th>Lane</th><th>Holder</th><th>From</th><th class="r">Held</th><th>Ended</th><th class="hide-p">Trace</th></tr></thead>
         <tbody>
           {holds.map((h) => (
             <tr key={h.lane + h.acquiredAt}>
@@ -121,6 +119,7 @@ function StripTable({ holds, now }: { holds: Past[]; now: number }) {
               <td class="num">{fmt.clock(h.acquiredAt)}</td>
               <td class="r">{fmt.duration((h.endedAt ? Date.parse(h.endedAt) : now) - Date.parse(h.acquiredAt))}</td>
               <td>{h.ended}</td>
+              <td class="hide-p"><TraceLink id={h.traceId} keep={12} /></td>
             </tr>
           ))}
         </tbody>
