@@ -241,7 +241,7 @@ func TestATraceTellsWhatWasHeldAndWhatItCost(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var e struct{ ID, TraceID string }
 		w.must(t, 201, "POST", "/api/v1/executions", `{"agent":"scout","input":{"title":"Read the news"}}`, &e)
-		w.must(t, 200, "POST", "/api/v1/executions/"+e.ID+"/fail", `{"error":"no paper"}`, nil)
+		w.must(t, 200, "POST", "/api/v1/executions/"+e.ID+"/fail", `{"reason":"no paper"}`, nil)
 		var list struct {
 			Items []struct {
 				TraceID, Title string
