@@ -11,7 +11,7 @@ import (
 // panels1Tests are the tests of Tasks, Agents, Objectives, Automations, Approvals and Memory.
 var panels1Tests = []func(*room){
 	whyATaskWaits, cancelATaskWithItsDependents, filtersOfTasks, createATaskByKeyboard, manyTasksAtOnce,
-	approvals, objectives, automations, agents, memories, emptyPanels, hostileTexts,
+	approvals, objectives, automations, agents, memories, emptyPanels, hostileWork,
 }
 
 // Cards of the board and rows of a list that hold a text, as JavaScript.
@@ -384,8 +384,8 @@ func emptyPanels(r *room) {
 	}
 }
 
-// Texts of models and visitors are shown as text.
-func hostileTexts(r *room) {
+// hostileWork: texts of models and visitors are shown as text.
+func hostileWork(r *room) {
 	const bad = `<img src=x onerror="window.hurt=1"><script>window.hurt=1</script>{{7*7}}&lt;b&gt;` + "\u202e" + `${1}`
 	text := strings.ToValidUTF8(bad, "")
 	id := r.task("Hostile "+text, map[string]any{"description": text, "inputContext": map[string]any{"a" + text: text}, "tags": []string{"<b>tag</b>"}})
