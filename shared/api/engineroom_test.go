@@ -221,7 +221,7 @@ func TestBulk(t *testing.T) {
 func stating(d *db.DB, fn func()) int64 {
 	before := d.Stats()
 	fn()
-	return int64(d.Stats().Sub(before).Statements)
+	return d.Stats().Sub(before).Statements
 }
 
 // TestAListOfThreadsCostsTwoStatements: the last message and the holder come with the list.

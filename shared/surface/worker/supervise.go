@@ -117,10 +117,12 @@ func (s *Supervisor) waits(ctx context.Context, ws db.Workspace, open []executio
 	_ = json.Unmarshal(open[0].Result, &result) // without a list it waits for nobody
 	for _, id := range result.Waits {
 		a, err := s.Approvals.Get(ctx, ws, id)
-		if err != nil && !errors.Is(err, db.ErrNoRows) {
+		switch {
+		case errors.Is(err, db.ErrNoRows):
+			return false, nil
+		case err != nil:
 			return false, err
-		}
-		if err != nil || a.Status != approval.Pending && a.Status != approval.Approved {
+		case a.Status != approval.Pending && a.Status != approval.Approved:
 			return false, nil
 		}
 	}
