@@ -161,7 +161,7 @@ func New(d Deps) (http.Handler, error) {
 	if s.failed, err = failure.New(d.DB); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}
-	sources := overview.Sources{Switches: d.Switches, Budgets: d.Budgets, Workspaces: d.Workspaces, Every: d.BeatEvery}
+	sources := overview.Sources{Switches: d.Switches, Budgets: d.Budgets, Workspaces: d.Workspaces, Failures: s.failed, Every: d.BeatEvery}
 	if s.overviews, err = overview.New(d.DB, sources); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}

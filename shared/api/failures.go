@@ -1,12 +1,15 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/failure"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/overview"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -15,7 +18,7 @@ type openFailure struct {
 	Kind    failure.Kind `json:"kind" enum:"task,execution,message,delivery"`
 	ID      string       `json:"id" format:"uuid"`
 	Title   string       `json:"title"`
-	Why     string       `json:"why,omitempty"`
+	Why     string       `json:"why"`
 	At      time.Time    `json:"at"`
 	TraceID trace.ID     `json:"traceId,omitempty"`
 }
@@ -23,7 +26,7 @@ type openFailure struct {
 func openFailureOf(f failure.Failure) openFailure {
 	item := openFailure{Kind: f.Kind, ID: f.ID, Title: f.Title, Why: f.Why, At: f.At.UTC(), TraceID: f.Trace}
 	if f.Kind == failure.Execution {
-		item.Title = surfaceName(f.Surface) + ": " + f.Title
+		item.Title = surfaceName(f.Surface) + ": " + cmp.Or(overview.Title(f.Input), overview.LabelOf(lane.Name(f.Title)), f.Title)
 	}
 	return item
 }

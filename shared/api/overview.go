@@ -90,16 +90,7 @@ type todayItem struct {
 
 type failuresItem struct {
 	Count int           `json:"count"`
-	Items []failureItem `json:"items" nullable:"false" maxItems:"10" doc:"The latest first"`
-}
-
-// failureItem is something that failed and that nobody has put right or dismissed.
-type failureItem struct {
-	Kind  string    `json:"kind" enum:"task,execution,message,delivery"`
-	ID    string    `json:"id" format:"uuid"`
-	Title string    `json:"title"`
-	Why   string    `json:"why"`
-	At    time.Time `json:"at"`
+	Items []openFailure `json:"items" nullable:"false" maxItems:"10" doc:"The latest first"`
 }
 
 type openApprovals struct {
@@ -176,7 +167,7 @@ func (s *server) getOverview(ctx context.Context, _ *struct{}) (*answer[overview
 	out := overviewAnswer{
 		State: f.State(), Sentence: f.Sentence(), Beat: beatOf(&f), Today: todayOf(&f), Needs: needsOf(&f), Tasks: tasksOf(&f), At: f.Now.UTC(),
 		Verdict:   verdictItem{Tone: v.Tone, Text: v.Text, Lines: make([]verdictLine, len(v.Lines))},
-		Failures:  failuresItem{Count: f.FailureCount, Items: []failureItem{}},
+		Failures:  failuresItem{Count: f.Failures.Count, Items: []openFailure{}},
 		Approvals: openApprovals{Count: f.ApprovalCount, Items: []openApprovalItem{}},
 		Running:   []runningItem{}, Lanes: []overviewLane{},
 	}
@@ -189,8 +180,8 @@ func (s *server) getOverview(ctx context.Context, _ *struct{}) (*answer[overview
 	if k := f.Stop(); k != nil {
 		out.Stop = &stopItem{ID: k.ID, Scope: string(k.Scope), Target: k.Target, Reason: k.Reason, By: k.SetBy, Since: k.SetAt.UTC()}
 	}
-	for _, x := range f.Failures {
-		out.Failures.Items = append(out.Failures.Items, failureItem{x.Kind, x.ID, titleOfFailure(x), x.Why, x.At.UTC()})
+	for _, x := range f.Failures.Items {
+		out.Failures.Items = append(out.Failures.Items, openFailureOf(x))
 	}
 	for _, x := range f.Approvals {
 		out.Approvals.Items = append(out.Approvals.Items, openApprovalItem{x.ID, x.Skill, x.Skill, x.Agent, x.Asked.UTC(), x.Expires.UTC()})
@@ -231,10 +222,6 @@ func text(s string) *string {
 		return nil
 	}
 	return &s
-}
-
-func titleOfFailure(x overview.Failure) string {
-	return cmp.Or(overview.Title(x.Input), x.Title, x.Kind)
 }
 
 func beatOf(f *overview.Facts) beatItem {
@@ -303,8 +290,9 @@ func needsOf(f *overview.Facts) []needItem {
 	for _, x := range f.Approvals {
 		add(needItem{"approval", x.ID, x.Skill, x.Agent + " asks to call it", x.Asked, "person"})
 	}
-	for _, x := range f.Failures {
-		add(needItem{"failure", x.ID, titleOfFailure(x), x.Why, x.At, "failed"})
+	for _, x := range f.Failures.Items {
+		is := openFailureOf(x)
+		add(needItem{"failure", is.ID, is.Title, is.Why, is.At, "failed"})
 	}
 	for _, x := range f.Heals {
 		add(needItem{"heal", x.ID, x.Skill + " is disabled", fmt.Sprintf("self-healing disabled it after %d failures (%s)", x.Failures, cmp.Or(x.Code, "no class")), x.At, "warn"})

@@ -6,6 +6,7 @@ package failure
 import (
 	"context"
 	"embed"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -35,7 +36,8 @@ type Failure struct {
 	Why     string
 	At      time.Time
 	Trace   trace.ID
-	Surface trace.Surface // of an execution
+	Surface trace.Surface   // of an execution
+	Input   json.RawMessage // of an execution
 }
 
 // A Look has the newest failures, and how many there are.
@@ -87,7 +89,7 @@ func (s *Store) look(b *db.Batch, into *Look, after Position, limit int) {
 	}
 	b.Each(func(scan db.Scan) error {
 		var f Failure
-		err := scan(&f.Kind, &f.ID, db.Optional(&f.Title), db.Optional(&f.Why), &f.At, db.Optional(&f.Trace), db.Optional(&f.Surface), &into.Count)
+		err := scan(&f.Kind, &f.ID, db.Optional(&f.Title), db.Optional(&f.Why), &f.At, db.Optional(&f.Trace), db.Optional(&f.Surface), &f.Input, &into.Count)
 		into.Items = append(into.Items, f)
 		return err
 	}, s.q.Open, after.At, after.ID, -lately.Milliseconds(), min(limit, maxLimit))

@@ -1,21 +1,24 @@
 -- part: failed
 -- A task that failed is told by itself, and not by its executions.
-  SELECT 'task' AS kind, t.id, t.title, t.last_error AS why, coalesce(t.failed_at, t.updated_at) AS at, CAST(NULL AS text) AS trace, CAST(NULL AS text) AS surface
+  SELECT 'task' AS kind, t.id, t.title, t.last_error AS why, coalesce(t.failed_at, t.updated_at) AS at, CAST(NULL AS text) AS trace,
+         CAST(NULL AS text) AS surface, NULL AS input
     FROM agent_tasks t
    WHERE t.workspace_id = $1 AND t.status = 'FAILED'
   UNION ALL
-  SELECT 'execution', e.id, coalesce(e.subject, e.agent), e.error, coalesce(e.ended_at, e.updated_at), e.trace_id, e.surface
+  SELECT 'execution', e.id, coalesce(e.subject, e.agent), e.error, coalesce(e.ended_at, e.updated_at), e.trace_id, e.surface, e.input
     FROM executions e
    WHERE e.workspace_id = $1 AND e.status = 'failed' AND e.created_at > lk_plus((SELECT lk_now()), $4)
      AND (e.subject IS NULL OR e.subject NOT LIKE 'task:%')
-     AND NOT EXISTS (SELECT 1 FROM executions l
-                      WHERE l.workspace_id = $1 AND l.subject = e.subject AND l.status = 'completed' AND l.created_at > e.created_at)
+     -- with a limit, so that the index of the subjects is used, even if there are many executions
+     AND (SELECT l.id FROM executions l
+           WHERE l.workspace_id = $1 AND l.subject = e.subject AND l.created_at > e.created_at AND l.status IN ('running', 'completed')
+           ORDER BY l.created_at DESC LIMIT 1) IS NULL
   UNION ALL
-  SELECT CASE o.kind WHEN 'message' THEN 'message' ELSE 'delivery' END, o.id, coalesce(o.payload ->> 'body', o.topic), o.last_error, o.updated_at, o.trace_id, NULL
+  SELECT CASE o.kind WHEN 'message' THEN 'message' ELSE 'delivery' END, o.id, coalesce(o.payload ->> 'body', o.topic), o.last_error, o.updated_at, o.trace_id, NULL, NULL
     FROM outbox o
    WHERE o.workspace_id = $1 AND (o.kind = 'message' AND o.status IN ('failed', 'uncertain') OR o.kind = 'webhook' AND o.status = 'failed')
   UNION ALL
-  SELECT 'delivery', i.id, i.source || ': ' || i.event, i.error, i.updated_at, i.trace_id, NULL
+  SELECT 'delivery', i.id, i.source || ': ' || i.event, i.error, i.updated_at, i.trace_id, NULL, NULL
     FROM inbox i
    WHERE i.workspace_id = $1 AND i.status = 'parked'
 
@@ -28,7 +31,7 @@ WITH failed AS (
     FROM failed f
    WHERE NOT EXISTS (SELECT 1 FROM failure_dismissals d WHERE d.workspace_id = $1 AND d.kind = f.kind AND d.id = f.id AND d.failed_at >= f.at)
 )
-SELECT o.kind, o.id, substr(o.title, 1, 200), substr(o.why, 1, 500), o.at, o.trace, o.surface, o.n
+SELECT o.kind, o.id, substr(o.title, 1, 200), substr(o.why, 1, 500), o.at, o.trace, o.surface, o.input, o.n
   FROM open o
  WHERE (o.at, o.id) < ($2, $3)
  ORDER BY o.at DESC, o.id DESC

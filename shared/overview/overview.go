@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/failure"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -27,7 +28,7 @@ type queries struct {
 	Running, Held, Lanes         db.Query
 	Calls, Models, Heals, Agents db.Query
 	Cycle, Tasks, Working        db.Query
-	Failures, Approvals, Today   db.Query
+	Approvals, Today             db.Query
 }
 
 // Store reads the overview of any workspace. It is safe for concurrent use.
@@ -42,6 +43,7 @@ type Sources struct {
 	Switches   *halt.Store
 	Budgets    *budget.Store
 	Workspaces *workspace.Store
+	Failures   *failure.Store
 	// Every is the interval of the heartbeat's schedule; zero: it is not known.
 	Every time.Duration
 }
@@ -69,8 +71,7 @@ const (
 
 // The windows of the rules.
 const (
-	callWindow    = time.Hour
-	failureWindow = 30 * 24 * time.Hour // of executions
+	callWindow = time.Hour
 )
 
 // putOffKey is the supersede key of beats that were put off.
@@ -106,8 +107,7 @@ type Facts struct {
 	Tasks []Count // by the reason why they wait, or running, or failed
 	Task  *Task   // the one that was begun last
 
-	Failures      []Failure
-	FailureCount  int
+	Failures      *failure.Look
 	Approvals     []Approval
 	ApprovalCount int
 	Oldest        *time.Time // when the approval that waits for longest was asked for
@@ -192,13 +192,6 @@ type Count struct {
 
 // Task is a task that an agent works on.
 type Task struct{ ID, Title, Step string }
-
-// Failure is something that failed and that nobody has put right yet.
-type Failure struct {
-	Kind, ID, Title, Why string
-	Input                json.RawMessage
-	At                   time.Time
-}
 
 // Approval is a call that waits for a person.
 type Approval struct {
@@ -286,9 +279,7 @@ func (s *Store) wants(b *db.Batch, f *Facts) {
 		f.Unwell = append(f.Unwell, x)
 		return nil
 	}, s.q.Agents, maxItems)
-	b.Each(db.Append(&f.Failures, func(scan db.Scan, x *Failure) error {
-		return scan(&x.Kind, &x.ID, db.Optional(&x.Title), &x.Input, db.Optional(&x.Why), &x.At, &f.FailureCount)
-	}), s.q.Failures, failureWindow.Milliseconds(), maxItems)
+	f.Failures = s.of.Failures.Look(b, maxItems)
 	b.Each(db.Append(&f.Approvals, func(scan db.Scan, x *Approval) error {
 		return scan(&x.ID, &x.Skill, &x.Agent, &x.Asked, &x.Expires, &f.ApprovalCount, &f.Oldest)
 	}), s.q.Approvals, maxApprovals)

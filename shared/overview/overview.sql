@@ -127,23 +127,6 @@ SELECT id, title, current_step FROM agent_tasks
  ORDER BY created_at DESC, id DESC
  LIMIT 1;
 
--- name: Failures
--- Tasks that failed, and executions that failed and whose subject has not succeeded since.
-SELECT f.kind, f.id, f.title, f.input, f.why, f.at, count(*) OVER ()
-  FROM (SELECT 'task' AS kind, t.id, t.title, NULL AS input, t.last_error AS why, t.failed_at AS at
-          FROM agent_tasks t
-         WHERE t.workspace_id = $1 AND t.status = 'FAILED'
-         UNION ALL
-        SELECT 'execution', e.id, e.subject, e.input, e.error, e.ended_at
-          FROM executions e
-         WHERE e.workspace_id = $1 AND e.status = 'failed' AND e.created_at > lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
-           -- with a limit, so that the index of the subjects is used, even if there are many executions
-           AND (SELECT n.id FROM executions n
-                 WHERE n.workspace_id = $1 AND n.subject = e.subject AND n.created_at > e.created_at AND n.status IN ('running', 'completed')
-                 ORDER BY n.created_at DESC LIMIT 1) IS NULL) AS f
- ORDER BY f.at DESC, f.id
- LIMIT $3;
-
 -- name: Approvals
 SELECT id, skill, agent, requested_at, expires_at, count(*) OVER (), min(requested_at) OVER ()
   FROM approvals
