@@ -73,6 +73,7 @@ func TestASchemaFromTheFuture(t *testing.T) {
 			needless := []string{"doctor", "config", "token", "completion", "version", "help"}
 			lines := map[string][]string{
 				"trigger": {"heartbeat"}, "ask": {"Hello"}, "trace": {"op_0mwpsn9ll_vbajku4yo5"},
+				"outbox": {"bulk", `{"filter":{"status":"failed"},"action":"resend","expectedCount":0}`},
 			}
 			for _, v := range verbs() {
 				if !slices.Contains(needless, v.name) {

@@ -426,8 +426,11 @@ func TestNoSuchWorkspace(t *testing.T) {
 	lines := []string{"ask hello", "trace hb_000000000_0000000000", "locks", "locks release operate --reason x"}
 	for _, r := range resources() {
 		line := r.name + " " + r.does[0]
-		if r.does[0] == "follow" {
+		switch r.does[0] {
+		case "follow":
 			line = r.name
+		case "bulk":
+			line += ` {"filter":{"status":"failed"},"action":"resend","expectedCount":0}`
 		}
 		lines = append(lines, line)
 	}

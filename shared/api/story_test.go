@@ -51,9 +51,12 @@ type story struct {
 		EndedAt                                         *time.Time
 	}
 	Activities []item
-	Holds      []struct{ Lane, Holder string }
-	Usage      usage
-	CostUSD    float64
+	Holds      []struct {
+		Lane, Holder string
+		EndedAt      *time.Time
+	}
+	Usage   usage
+	CostUSD float64
 }
 
 // realBeat wires a heartbeat with the demo model.
@@ -101,7 +104,7 @@ func TestTheStoryOfABeat(t *testing.T) {
 		if sent := w.Env.DB.Stats().Sub(before); sent.RoundTrips != 2 || sent.Statements != 4 {
 			t.Errorf("it took %+v", sent)
 		}
-		if s.TraceID != done.TraceID || s.Surface != "heartbeat" || s.Status != "completed" || s.EndedAt == nil || len(s.Holds) != 0 {
+		if s.TraceID != done.TraceID || s.Surface != "heartbeat" || s.Status != "completed" || s.EndedAt == nil || len(s.Holds) == 0 || s.Holds[0].EndedAt == nil {
 			t.Errorf("%s", got.body)
 		}
 		if len(s.Executions) < 2 || s.Executions[0].ID != done.ExecutionID || s.Executions[0].Subject != "heartbeat" {

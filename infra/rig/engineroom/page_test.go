@@ -201,7 +201,7 @@ func palette(r *room) {
 	r.press("Enter")
 	r.until(`location.pathname.endsWith(` + quoted(id) + `)`)
 	r.press("?")
-	r.until(says("dialog", "Open a page"))
+	r.until(says("dialog[open]", "Open a page"))
 	r.press("Escape")
 	r.until(`!document.querySelector("dialog[open]")`)
 }

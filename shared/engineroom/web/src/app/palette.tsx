@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { entries } from "../panels/index";
 import { Icon } from "../ui/icon";
 import { toast } from "../ui/toast";
@@ -71,7 +71,7 @@ export default function Palette({ help: asHelp, onClose }: { help: boolean; onCl
   const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
-  useEffect(() => {
+  useLayoutEffect(() => { // before a key can miss it
     const before = document.activeElement;
     dialog.current!.showModal();
     return () => {
