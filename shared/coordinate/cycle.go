@@ -258,6 +258,9 @@ func (s spending) decide(d doubt) (decision, bool) {
 // maxTold bounds the cycles of dependencies that one round tells of; each task's log has its own.
 const maxTold = 20
 
+// maxNamed bounds the ids in an event, whose data the database bounds.
+const maxNamed = 100
+
 // apply writes what was decided, each table in one statement.
 func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, decisions []decision) error {
 	c, b := r.c, tx.Later()
@@ -299,9 +302,11 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 	}
 	r.report.Healthy, r.report.Stale, r.report.Gone, r.report.MassStale = v.healthy, v.stale, r.report.Gone+len(v.gone), v.mass
 	if v.mass {
-		details := encode(map[string]any{"gateway_restart": true, "agents": v.gone})
+		gone := map[string]any{"gateway_restart": true, "count": len(v.gone), "agents": v.gone}
+		details := encode(gone)
 		r.note(ctx, b, task.Critical, "gateway_restart", fmt.Sprintf("%d agents disappeared at once: their tasks are tried again, spread over time", len(v.gone)), &details)
-		b.Exec(c.q.Tell, "agent.stale", nil, traced(ctx), details)
+		gone["agents"] = v.gone[:min(len(v.gone), maxNamed)]
+		b.Exec(c.q.Tell, "agent.stale", nil, traced(ctx), encode(gone))
 	}
 	if err := flush(ctx, tx, c); err != nil {
 		return err

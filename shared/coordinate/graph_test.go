@@ -8,6 +8,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
@@ -75,4 +76,21 @@ func TestAFailedDependencyFailsAllBehindIt(t *testing.T) {
 			t.Errorf("what depends on others is %s", is.Status)
 		}
 	})
+}
+
+// TestALongCycleIsTold: all of its tasks fail, and the event names some of them.
+func TestALongCycleIsTold(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	drafts := make([]task.Task, 450)
+	for i := range drafts {
+		drafts[i] = draft(fmt.Sprint(i))
+	}
+	w.create(t, drafts...)
+	w.exec(t, w.q.Circle)
+	if r := w.cycle(t); r.Failed != len(drafts) {
+		t.Errorf("%+v", r)
+	}
+	if n := w.number(t, w.q.Told, "task.dependency_cycle"); n != 1 {
+		t.Errorf("%d events", n)
+	}
 }

@@ -2,6 +2,8 @@ package coordinate_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
@@ -404,4 +407,27 @@ func TestOneTaskPerThread(t *testing.T) {
 		}
 		w.sound(t)
 	})
+}
+
+// TestAMassOutageOfManyIsTold: an event names some of 500 agents and counts them all.
+func TestAMassOutageOfManyIsTold(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	var drafts []agent.Agent
+	for i := range 500 {
+		drafts = append(drafts, agent.Agent{Name: fmt.Sprint(i)})
+	}
+	w.register(t, drafts...)
+	w.pass(t, time.Minute, func() { w.exec(t, w.q.BeatAll) })
+	if r := w.pass(t, 4*time.Minute, func() {}); r.Gone != 500 || !r.MassStale {
+		t.Fatalf("%+v", r)
+	}
+	var raw string
+	var told struct {
+		Count  int
+		Agents []string
+	}
+	err := w.DB.One(t.Context(), w.Workspace, []any{&raw}, w.q.Data, "agent.stale")
+	if err := errors.Join(err, json.Unmarshal([]byte(raw), &told)); err != nil || told.Count != 500 || len(told.Agents) != 100 {
+		t.Errorf("the event counts %d agents and names %d, %v", told.Count, len(told.Agents), err)
+	}
 }

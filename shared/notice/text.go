@@ -35,7 +35,7 @@ func say(h endpoint.Happened) (what, next string) {
 		return "Tasks depend on each other in a circle and have failed", fmt.Sprintf("See one of them: lanekeeper tasks show %s", h.Subject)
 	case endpoint.AgentStale:
 		if h.Subject == "" {
-			return fmt.Sprintf("%d agents stopped answering at once, as after a restart of their gateway", d.length("agents")), "Their tasks are tried again."
+			return fmt.Sprintf("%s agents stopped answering at once, as after a restart of their gateway", d.text("count", "Many")), "Their tasks are tried again."
 		}
 		return fmt.Sprintf("Agent %s has stopped answering", d.text("name", h.Subject)), "Its tasks are given to others. Look at it: lanekeeper agents show " + h.Subject
 	case endpoint.BudgetWarning, endpoint.BudgetExhausted:
@@ -70,11 +70,4 @@ func (d data) text(key, otherwise string) string {
 		s = string(raw)
 	}
 	return strings.Join(strings.Fields(s), " ")
-}
-
-// length returns the number of elements of a list.
-func (d data) length(key string) int {
-	var all []json.RawMessage
-	_ = json.Unmarshal(d[key], &all)
-	return len(all)
 }

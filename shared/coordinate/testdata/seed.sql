@@ -28,6 +28,11 @@ SELECT (SELECT count(*) FROM (SELECT task_id FROM agent_task_attempts WHERE work
 -- name: Edge
 INSERT INTO agent_task_dependencies (workspace_id, task_id, depends_on) VALUES ($1, $2, $3);
 
+-- name: Circle
+-- Each task depends on the next one, and the last on the first.
+INSERT INTO agent_task_dependencies (workspace_id, task_id, depends_on)
+SELECT $1, id, coalesce(lead(id) OVER (ORDER BY id), first_value(id) OVER (ORDER BY id)) FROM agent_tasks WHERE workspace_id = $1;
+
 -- name: Estimated
 UPDATE agent_tasks SET estimated_completion_at = lk_plus(lk_now(), CAST($3 AS bigint)), estimated_duration_minutes = CAST($4 AS integer) WHERE workspace_id = $1 AND id = $2;
 
@@ -36,6 +41,9 @@ SELECT strikes, raised, priority FROM agent_tasks WHERE workspace_id = $1 AND id
 
 -- name: Told
 SELECT count(*) FROM events WHERE workspace_id = $1 AND kind = $2;
+
+-- name: Data
+SELECT data FROM events WHERE workspace_id = $1 AND kind = $2;
 
 -- name: Rows
 SELECT key, status FROM outbox WHERE workspace_id = $1 AND topic = 'spawn' ORDER BY id;
