@@ -39,6 +39,7 @@ type Deliverer struct {
 const (
 	perEndpoint = 4 // requests to an endpoint at the same time
 	markTime    = 3 * time.Second
+	unsentFor   = 30 * time.Second // after an attempt that could not begin, and does not count
 )
 
 // Places implements [outbox.Apart]: as many endpoints as a workspace may have can hang, and none of
@@ -69,7 +70,7 @@ func (d *Deliverer) Handle(ctx context.Context, c outbox.Claimed) error {
 	case lasting(err):
 		got = answer{err: errors.New("the secret of the endpoint can't be opened: rotate it")}
 	case err != nil:
-		return err
+		return outbox.LaterIn(unsentFor, err)
 	default:
 		got = d.Sender.post(ctx, a.endpoint.URL, keys, a.delivery.WebhookID, []byte(a.delivery.Body))
 	}
@@ -91,7 +92,7 @@ func (s *Store) attempt(ctx context.Context, c outbox.Claimed) (*attempt, error)
 	b.Each(collect(&found), s.q.Get, p.Endpoint)
 	b.One([]any{&begun, &a.recorded, &now}, s.q.Tried, c.ID)
 	if err := s.db.Read(ctx, c.Workspace, &b); err != nil {
-		return nil, fmt.Errorf("read webhook %s: %w", c.ID, err)
+		return nil, outbox.LaterIn(unsentFor, fmt.Errorf("read webhook %s: %w", c.ID, err))
 	}
 	switch {
 	case len(found) == 0:
