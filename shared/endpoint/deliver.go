@@ -74,6 +74,9 @@ func (d *Deliverer) Handle(ctx context.Context, c outbox.Claimed) error {
 	default:
 		got = d.Sender.post(ctx, a.endpoint.URL, keys, a.delivery.WebhookID, []byte(a.delivery.Body))
 	}
+	if got.status == 0 && ctx.Err() != nil { // Lanekeeper ended it, not the receiver
+		return outbox.LaterIn(time.Second, got.err)
+	}
 	return d.settle(ctx, a, got)
 }
 
