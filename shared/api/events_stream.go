@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -106,11 +107,7 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 			sse.Event(b, next.String(), "reset", map[string]string{"cursor": next.String()})
 		}
 		for _, event := range events {
-			for _, item := range eventItems(event) {
-				if wanted(kinds, item.Kind) {
-					sse.Event(b, item.ID, item.Kind, item)
-				}
-			}
+			told(b, kinds, event)
 		}
 		if b.Len() > 0 {
 			if sse.Send(w, b) != nil {
@@ -149,6 +146,19 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 			}
 			return
 		}
+	}
+}
+
+// told appends what a client is told of an event. Only the last item has the event's id: a client that
+// got no more than the first resumes before the event.
+func told(b *bytes.Buffer, kinds []string, e event.Event) {
+	items := slices.DeleteFunc(eventItems(e), func(i eventItem) bool { return !wanted(kinds, i.Kind) })
+	for i, item := range items {
+		id := ""
+		if i == len(items)-1 {
+			id = item.ID
+		}
+		sse.Event(b, id, item.Kind, item)
 	}
 }
 

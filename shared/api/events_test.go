@@ -227,6 +227,25 @@ func TestStreamOfSomeKinds(t *testing.T) {
 	}
 }
 
+// TestResumingWithinAnEvent: of two items of one event only the last has its id, so that a client that
+// got the first one alone gets both when it comes back.
+func TestResumingWithinAnEvent(t *testing.T) {
+	s := newStation(t, onOne(t), sse.Streams{})
+	tell := func() {
+		t.Helper()
+		err := s.events.Tell(t.Context(), s.Workspace, event.Event{Kind: "execution.started", Subject: "x", Data: []byte(`{"subject":"thread-1","agent":"ada","surface":"ch"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, some := s.tune(t, "", ""), s.tune(t, "?kinds=execution.started", "")
+	tell()
+	first, second, only := all.event(), all.event(), some.event()
+	if first["event"] != "execution.started" || first["id"] != "" || second["event"] != "lane.acquired" || second["id"] == "" || only["id"] != second["id"] {
+		t.Errorf("%v, %v, %v", first, second, only)
+	}
+}
+
 func TestStreamOfACursorFromElsewhere(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		s := newStation(t, w, sse.Streams{})
