@@ -35,6 +35,9 @@ func (t teller) Unkeyed() bool {
 	return ok && u.Unkeyed()
 }
 
+// Places implements [outbox.Apart]: notices take no place of the messages of conversations.
+func (teller) Places() (all, each int) { return 8, 2 }
+
 // limit is how long a notice may take when its channel names no limit.
 const limit = 30 * time.Second
 

@@ -3,6 +3,7 @@ package notice_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -99,5 +100,56 @@ func TestEveryEventHasAText(t *testing.T) {
 		if strings.HasPrefix(subject, name) || strings.Contains(subject, "\n") || !strings.HasPrefix(body, subject+".\n") {
 			t.Errorf("%s: %q, %q", name, subject, body)
 		}
+	}
+}
+
+// hanging is a channel that takes nothing before it is released.
+type hanging struct {
+	mailbox
+	release chan struct{}
+}
+
+func (h *hanging) Send(context.Context, thread.Message) error {
+	<-h.release
+	return nil
+}
+
+// answers is the handler of messages of conversations.
+type answers chan struct{}
+
+func (a answers) Handle(context.Context, outbox.Claimed) error {
+	close(a)
+	return nil
+}
+
+// TestNoticesTakeNoPlaceOfMessages: a message is sent while notices over two channels hang.
+func TestNoticesTakeNoPlaceOfMessages(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	ids := func() string { return uuid.Must(uuid.NewV7()).String() }
+	box, err := outbox.New(e.DB, ids, func() float64 { return 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(answers)
+	slack, email := &hanging{mailbox{name: "slack"}, said}, &hanging{mailbox{name: "email"}, said}
+	handlers := notice.Handlers(slack, email)
+	handlers["message"] = said
+	var b db.Batch
+	for i := range 10 {
+		for _, topic := range []string{"notice.slack", "notice.email"} {
+			box.Enqueue(t.Context(), &b, outbox.Row{Kind: outbox.Message, Topic: topic, Key: fmt.Sprint(topic, i)})
+		}
+	}
+	box.Enqueue(t.Context(), &b, outbox.Row{Kind: outbox.Message, Topic: "message", Key: "m"})
+	if err := e.DB.Do(t.Context(), e.Workspace, &b); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { panic("the message waits for notices") })
+	defer stop()
+	s := &outbox.Sender{Store: box, Holder: "test", Log: slog.New(slog.DiscardHandler), Handlers: handlers}
+	if sent, err := s.Drain(ctx, e.Workspace, 100); err != nil || sent.Sent != 21 {
+		t.Errorf("%+v, %v", sent, err)
 	}
 }
