@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -85,7 +87,15 @@ type Filter struct {
 func (s *Store) Deliveries(ctx context.Context, ws db.Workspace, f Filter) ([]Delivery, error) {
 	var found []Delivery
 	before := f.Before.orEnd()
-	err := s.db.Each(ctx, ws, collectDeliveries(&found), s.q.Deliveries, db.Null(f.Endpoint), db.Null(f.Status), db.Null(f.Event), before.At, before.ID, f.Limit)
+	q, args := s.q.Deliveries, []any{db.Null(f.Status), db.Null(f.Event), before.At, before.ID, f.Limit}
+	if f.Endpoint != "" {
+		to, err := uuid.Parse(f.Endpoint)
+		if err != nil {
+			return nil, nil // there is none of that id
+		}
+		q, args = s.q.DeliveriesTo, append(args, to.String())
+	}
+	err := s.db.Each(ctx, ws, collectDeliveries(&found), q, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list deliveries: %w", err)
 	}

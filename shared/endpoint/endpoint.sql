@@ -89,9 +89,20 @@ SELECT id, endpoint_id, outbox_id, webhook_id, event, subject, attempt, status, 
 SELECT id, endpoint_id, outbox_id, webhook_id, event, subject, attempt, status, status_code, error, duration_ms, next_at, '', trace_id, created_at
   FROM deliveries
  WHERE workspace_id = $1
-   AND (CAST($2 AS text) IS NULL OR CAST(endpoint_id AS text) = $2)
-   AND (CAST($3 AS text) IS NULL OR status = $3)
-   AND (CAST($4 AS text) IS NULL OR event = $4)
-   AND (created_at, id) < ($5, $6)
+   AND (CAST($2 AS text) IS NULL OR status = $2)
+   AND (CAST($3 AS text) IS NULL OR event = $3)
+   AND (created_at, id) < ($4, $5)
  ORDER BY created_at DESC, id DESC
- LIMIT $7;
+ LIMIT $6;
+
+-- name: DeliveriesTo
+-- Those to one endpoint, by its index.
+SELECT id, endpoint_id, outbox_id, webhook_id, event, subject, attempt, status, status_code, error, duration_ms, next_at, '', trace_id, created_at
+  FROM deliveries
+ WHERE workspace_id = $1
+   AND (CAST($2 AS text) IS NULL OR status = $2)
+   AND (CAST($3 AS text) IS NULL OR event = $3)
+   AND (created_at, id) < ($4, $5)
+   AND endpoint_id = $7
+ ORDER BY created_at DESC, id DESC
+ LIMIT $6;

@@ -21,7 +21,7 @@ type queries struct {
 	Sealed, Reseal, LockHead                         db.Query
 	Tried, Record, Accepted, Refused                 db.Query
 	Disable, DisableUseless                          db.Query
-	Delivery, Deliveries                             db.Query
+	Delivery, Deliveries, DeliveriesTo               db.Query
 }
 
 // Store stores the webhook endpoints of all workspaces, and the attempts at deliveries to them. It is
