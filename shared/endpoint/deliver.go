@@ -147,9 +147,13 @@ func (d *Deliverer) settle(ctx context.Context, a *attempt, got answer) error {
 	case more:
 		as, again = outbox.Ready, delay
 		s.outbox.RetryIn(&b, a.claim, delay, got.err)
+		s.outbox.DeferIn(&b, a.claim, delay)
 	default:
 		as = outbox.Failed
 		s.outbox.FailIn(&b, a.claim, got.err)
+	}
+	if as != outbox.Ready {
+		s.outbox.GoOnIn(&b, a.claim)
 	}
 	for n := a.recorded + 1; n < a.claim.Attempt; n++ {
 		lost := a.delivery

@@ -44,18 +44,19 @@ var testdata embed.FS
 type world struct {
 	dbtest.Env
 	s      *endpoint.Store
+	keeper secret.Keeper
 	outbox *outbox.Store
 	client *outbound.Client
 	to     *endpoint.Deliverer
-	q      struct{ AddTask, SetStatus, Sendings, SetSettings, Tell db.Query }
+	q      struct{ AddTask, SetStatus, Sendings, SetSettings, Tell, DueFirst db.Query }
 }
 
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
-	w := &world{Env: e}
+	w := &world{Env: e, keeper: secret.NewKeyFile(filepath.Join(t.TempDir(), "key"))}
 	files, err1 := fs.Sub(testdata, "testdata")
 	err2 := db.Load(files, &w.q)
-	secrets, err3 := secret.New(w.DB, secret.NewKeyFile(filepath.Join(t.TempDir(), "key")))
+	secrets, err3 := secret.New(w.DB, w.keeper)
 	var err4, err5, err6 error
 	w.outbox, err4 = outbox.New(e.DB, ids, half)
 	w.s, err5 = endpoint.New(e.DB, secrets, w.outbox, ids)

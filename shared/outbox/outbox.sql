@@ -31,6 +31,13 @@ UPDATE outbox SET due_at = CASE status WHEN 'ready' THEN lk_now() ELSE due_at EN
 UPDATE outbox SET due_at = lk_now(), updated_at = lk_now()
  WHERE workspace_id = $1 AND topic = $2 AND status = 'ready' AND due_at <= (SELECT lk_now());
 
+-- name: Defer
+UPDATE outbox SET due_at = lk_plus(lk_now(), $4)
+ WHERE workspace_id = $1 AND order_key = $2 AND id <> $3 AND status = 'ready' AND due_at < lk_plus(lk_now(), $4);
+
+-- name: GoOn
+UPDATE outbox SET due_at = lk_now() WHERE workspace_id = $1 AND order_key = $2 AND status = 'ready' AND due_at > lk_now();
+
 -- name: Claimants
 SELECT DISTINCT claimed_by FROM outbox
  WHERE workspace_id = $1 AND status = 'sending' AND due_at > (SELECT lk_now()) AND claimed_by IS NOT NULL;

@@ -25,6 +25,7 @@ type queries struct {
 	EnqueueAll                   db.Query
 	Revive                       db.Query
 	Due, Claim, End, Resend      db.Query
+	Defer, GoOn                  db.Query
 	DueNow, DueAnew              db.Query
 	Claimants, GiveBack          db.Query
 	GiveBackClaim                db.Query
@@ -290,6 +291,22 @@ func (s *Store) FailIn(b *db.Batch, c Claimed, why error) {
 // DieIn adds to a batch the mark that the receiver of a row is gone, like [Store.SentIn].
 func (s *Store) DieIn(b *db.Batch, c Claimed, why error) {
 	s.endIn(b, c, ending{status: Dead, why: why})
+}
+
+// DeferIn adds to a batch that the rows that wait for a row of their order key are not due before its next
+// attempt, so that no claim looks at them in vain. It follows [Store.RetryIn].
+func (s *Store) DeferIn(b *db.Batch, c Claimed, delay time.Duration) {
+	if c.OrderKey != "" {
+		b.Exec(s.q.Defer, c.OrderKey, c.ID, delay.Milliseconds())
+	}
+}
+
+// GoOnIn adds to a batch that the rows that waited for a row of their order key are due now. It follows the
+// mark by which that row ends.
+func (s *Store) GoOnIn(b *db.Batch, c Claimed) {
+	if c.OrderKey != "" {
+		b.Exec(s.q.GoOn, c.OrderKey)
+	}
 }
 
 // ending says how a claim ends.

@@ -12,3 +12,7 @@ UPDATE workspaces SET settings = $2 WHERE id = $1;
 
 -- name: Tell
 INSERT INTO events (workspace_id, kind, subject, trace_id, data, created_at) VALUES ($1, $2, $3, 'hb_0mh8c1v2q_a7x2p1k9d4', $4, lk_now());
+
+-- name: DueFirst
+-- The row that others wait for.
+UPDATE outbox SET due_at = lk_now() WHERE workspace_id = $1 AND status = 'ready' AND attempts > 0;
