@@ -11,10 +11,10 @@ DELETE FROM executions WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
 RETURNING 1;
 
 -- name: Outbox
--- Uncertain rows stay: a person must decide.
+-- Uncertain rows stay: a person must decide. Of a webhook its deliveries tell.
 WITH gone AS MATERIALIZED (
   SELECT id FROM outbox
-   WHERE workspace_id = $1 AND status IN ('sent', 'failed', 'superseded', 'expired', 'dead') AND created_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
+   WHERE workspace_id = $1 AND (status IN ('sent', 'failed', 'superseded', 'expired', 'dead') OR status = 'uncertain' AND kind = 'webhook') AND created_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
      AND updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
    LIMIT 2000)
 DELETE FROM outbox WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)

@@ -14,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -141,17 +142,17 @@ func TestWhatIsOldGoes(t *testing.T) {
 func TestPurgeGoesByTheEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		keep := retain.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
-		_, err1 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "uncertain", ids())
-		_, err2 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "failed", ids()) // ended just now
-		_, err3 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldRun, ids())                     // ended just now
+		_, err1 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "uncertain", ids(), outbox.Kick)
+		_, err2 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "failed", ids(), outbox.Kick) // ended just now
+		_, err3 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldRun, ids())                                  // ended just now
 		_, err4 := w.s.Purge(t.Context(), w.Workspace, keep)
 		if err := errors.Join(err1, err2, err3, err4); err != nil {
 			t.Fatal(err)
 		}
-		var outbox, a, runs, e int
-		err := errors.Join(w.DB.One(t.Context(), w.Workspace, []any{&outbox}, w.q.Outboxes), w.DB.One(t.Context(), w.Workspace, []any{&a, &runs, &e}, w.q.Count))
-		if err != nil || outbox != 2 || runs != 1 {
-			t.Errorf("left of 2 outbox rows: %d, of 1 execution that ended just now: %d, %v", outbox, runs, err)
+		var rows, a, runs, e int
+		err := errors.Join(w.DB.One(t.Context(), w.Workspace, []any{&rows}, w.q.Outboxes), w.DB.One(t.Context(), w.Workspace, []any{&a, &runs, &e}, w.q.Count))
+		if err != nil || rows != 2 || runs != 1 {
+			t.Errorf("left of 2 outbox rows: %d, of 1 execution that ended just now: %d, %v", rows, runs, err)
 		}
 	})
 }
@@ -160,8 +161,8 @@ func TestPurgeGoesByTheEnd(t *testing.T) {
 // however old they are.
 func TestWhatAPersonHasToLookAtStays(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		for _, status := range []string{"uncertain", "failed"} {
-			if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), status, ids()); err != nil {
+		for _, row := range [][2]any{{"uncertain", outbox.Kick}, {"failed", outbox.Kick}, {"uncertain", outbox.Webhook}} {
+			if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), row[0], ids(), row[1]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -178,7 +179,7 @@ func TestWhatAPersonHasToLookAtStays(t *testing.T) {
 		err := errors.Join(
 			w.DB.One(t.Context(), w.Workspace, []any{&rows}, w.q.Outboxes), w.DB.One(t.Context(), w.Workspace, []any{&approvals}, w.q.Approvals))
 		if err != nil || rows != 1 || approvals != 1 {
-			t.Errorf("left of 2 outbox rows: %d, of 2 approvals: %d, %v", rows, approvals, err)
+			t.Errorf("left of 3 outbox rows: %d, of 2 approvals: %d, %v", rows, approvals, err)
 		}
 	})
 }

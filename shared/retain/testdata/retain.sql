@@ -11,7 +11,7 @@ INSERT INTO events (workspace_id, kind, created_at) VALUES ($1, 'memory.saved', 
 
 -- name: OldOutbox
 INSERT INTO outbox (workspace_id, id, kind, topic, key, payload, status, max_attempts, due_at, trace_id, created_at, updated_at)
-VALUES ($1, $2, 'kick', 'x', $4, '{}', $3, 1, lk_now(), 'op_test', lk_plus(lk_now(), 0 - CAST(31 AS bigint) * 86400000), lk_now());
+VALUES ($1, $2, $5, 'x', $4, '{}', $3, 1, lk_now(), 'op_test', lk_plus(lk_now(), 0 - CAST(31 AS bigint) * 86400000), lk_now());
 
 -- name: OldRun
 INSERT INTO executions (workspace_id, id, agent, surface, trace_id, status, created_at, updated_at, ended_at)
