@@ -133,6 +133,7 @@ func (c *Client) agents(ctx context.Context, p redis.Pipeliner, ws db.Workspace,
 		}
 		c.hash(ctx, p, c.key("agent:status", a.ID), kept, "status", string(a.Status), "current_task", a.Task, "last_heartbeat", last)
 	}
+	p.PExpire(ctx, stale, kept)
 	p.ZRemRangeByScore(ctx, stale, "-inf", strconv.FormatInt(v.Now.Add(-staleShown).UnixMilli(), 10))
 }
 
