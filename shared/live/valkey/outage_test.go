@@ -70,6 +70,12 @@ func TestARedisThatIsGone(t *testing.T) {
 	}
 }
 
+// TestARedisWithoutTheCommandCluster is a single server, as it is with those who hide that command.
+func TestARedisWithoutTheCommandCluster(t *testing.T) {
+	v := newView(t, newRedis(t, "--rename-command", "CLUSTER", "").URL, patient)
+	must(t, v.Check(t.Context()))
+}
+
 // TestACallerThatLeaves says nothing about the Redis.
 func TestACallerThatLeaves(t *testing.T) {
 	v := newView(t, dbtest.Servers(t).RedisURL, patient)

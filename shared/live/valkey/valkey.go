@@ -34,6 +34,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -179,7 +180,7 @@ func (c *Client) connect(ctx context.Context) (redis.UniversalClient, error) {
 	single := redis.NewClient(c.options)
 	_, err := single.ClusterInfo(ctx).Result()
 	made := redis.UniversalClient(single)
-	if refusal := redis.Error(nil); errors.As(err, &refusal) && strings.Contains(err.Error(), "cluster support disabled") {
+	if alone(err) {
 		err = nil
 	} else if err == nil {
 		made = c.cluster()
@@ -195,6 +196,14 @@ func (c *Client) connect(ctx context.Context) (redis.UniversalClient, error) {
 	}
 	c.redis = made
 	return made, nil
+}
+
+// alone reports whether the answer to CLUSTER INFO is that of a single server: it has no cluster, does not
+// know the command or does not permit it. A server that refuses every command now says nothing of that.
+func alone(err error) bool {
+	refusal := redis.Error(nil)
+	return errors.As(err, &refusal) && !slices.ContainsFunc([]string{"LOADING", "NOAUTH", "WRONGPASS", "ERR max number of clients"},
+		func(prefix string) bool { return strings.HasPrefix(refusal.Error(), prefix) })
 }
 
 func closedError(closed bool) error {
