@@ -183,7 +183,7 @@ func TestPoliciesAreNarrow(t *testing.T) {
 			t.Errorf("%s has managed policies outside of a VPC: %s", name, managed)
 		}
 	}
-	for _, name := range []string{"HeartbeatFunction", "CoordinatorFunction", "WorkerFunction"} {
+	for _, name := range []string{"HeartbeatFunction", "OperateFunction", "CoordinatorFunction", "WorkerFunction"} {
 		if x.Resources[name].has("RecursiveLoop") != "Allow" {
 			t.Errorf("Lambda would take the fan-out of %s for a loop and stop it", name)
 		}
