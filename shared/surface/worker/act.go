@@ -223,7 +223,7 @@ func (a *attempt) brief(ctx context.Context, t task.Task) ([]llm.Message, execut
 			result = string(on.Output)
 		}
 		b.Task.DependsOn = append(b.Task.DependsOn, resultBrief{on.Title, clip(result, maxResult)})
-		if on.Untrusted {
+		if on.Untrusted || on.Attempt > 0 || result != "" { // an agent wrote it, which may have read anything
 			trust = execution.Untrusted
 		}
 	}
