@@ -35,7 +35,7 @@ const (
 
 // act works on the task until it is done, waits for a person, is stopped, or is to be handed on.
 func (a *attempt) act(ctx context.Context, job reason.Job) (reason.Outcome, error) {
-	a.job, a.exec = job, job.Execution
+	a.hold, a.exec = job.Hold, job.Execution
 	if end, ok := ctx.Deadline(); ok {
 		a.limit = time.Until(end)
 	}
@@ -43,17 +43,17 @@ func (a *attempt) act(ctx context.Context, job reason.Job) (reason.Outcome, erro
 	working, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { a.watch(working, cancel) })
-	out, err := a.run(working)
+	out, err := a.run(working, job)
 	cancel(nil)
 	watching.Wait()
 	return a.judge(ctx, out, err)
 }
 
-func (a *attempt) run(ctx context.Context) (reason.Outcome, error) {
+func (a *attempt) run(ctx context.Context, job reason.Job) (reason.Outcome, error) {
 	if got, err := a.holdThread(ctx); err != nil || !got {
 		return reason.Outcome{Status: execution.Parked, Reason: "another execution speaks in its thread", Halted: true}, err
 	}
-	job, err := a.prepared(ctx)
+	job, err := a.prepared(ctx, job)
 	if err != nil {
 		return reason.Outcome{}, err
 	}
@@ -105,8 +105,8 @@ func (a *attempt) handOver(ctx context.Context, p reason.Progress) *reason.Stopp
 
 // prepared completes the job of the attempt. A resumed execution keeps its system prompt, its skills and
 // its messages.
-func (a *attempt) prepared(ctx context.Context) (reason.Job, error) {
-	job, ws := a.job, a.tick.Workspace
+func (a *attempt) prepared(ctx context.Context, job reason.Job) (reason.Job, error) {
+	ws := a.tick.Workspace
 	t, err := a.Tasks.Get(ctx, ws, a.tick.Task)
 	if err != nil {
 		return job, err
@@ -158,7 +158,6 @@ func (a *attempt) prepared(ctx context.Context) (reason.Job, error) {
 	if job.Guarded = a.thread != ""; job.Guarded && words.OutputCheck != "" {
 		job.Check = a.Turns.CheckOf(ws, job.Execution, a.thread, job, words.OutputCheck)
 	}
-	a.job = job
 	return job, nil
 }
 

@@ -34,7 +34,7 @@ type attempt struct {
 	left    checkpoint
 
 	exec  execution.Execution
-	job   reason.Job
+	hold  *lane.Hold    // of the task's lane
 	saved bool          // this invocation has stored a checkpoint
 	limit time.Duration // of the invocation; 0: it has none
 

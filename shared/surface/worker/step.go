@@ -73,7 +73,7 @@ func (a *attempt) between(ctx context.Context, p reason.Progress) (reason.Interi
 
 // checkpoint stores a finished step. An attempt that is over is an order to stop.
 func (a *attempt) checkpoint(ctx context.Context, p reason.Progress) error {
-	err := a.Lanes.InHold(ctx, a.job.Hold, func(ctx context.Context, tx lane.Tx) error {
+	err := a.Lanes.InHold(ctx, a.hold, func(ctx context.Context, tx lane.Tx) error {
 		_, err := a.save(ctx, tx, p, fmt.Sprintf("step %d is done", p.Steps), "")
 		return err
 	})

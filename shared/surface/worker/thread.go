@@ -29,7 +29,7 @@ func (a *attempt) holdThread(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	var outcome func(context.Context) (thread.Outcome, error)
-	err := a.Lanes.InHold(ctx, a.job.Hold, func(_ context.Context, tx lane.Tx) error {
+	err := a.Lanes.InHold(ctx, a.hold, func(_ context.Context, tx lane.Tx) error {
 		outcome = a.Threads.LockIn(tx.Later(), a.thread, a.exec.ID)
 		return nil
 	})
