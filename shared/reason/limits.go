@@ -88,7 +88,7 @@ func unasked(err error) bool {
 // look reads the kill switches. It is called before each step, so that a switch takes effect within
 // one step.
 func (r *Runner) look(ctx context.Context, job Job, s *state) (*Outcome, error) {
-	halts, err := r.halts(ctx, job.Hold.Workspace, job.Agent, s.model, job.Model)
+	halts, err := r.halts(ctx, job.Hold.Workspace, s.model, job.Model, job.Agent, job.AgentID)
 	if halted, ok := errors.AsType[*HaltedError](err); ok {
 		out := s.outcome(execution.Parked, halted.Why)
 		out.Halted = true
@@ -98,9 +98,9 @@ func (r *Runner) look(ctx context.Context, job Job, s *state) (*Outcome, error) 
 	return nil, err
 }
 
-// halts reads the kill switches. It returns a [*HaltedError] if they stop the agent or the model
-// with that id; an empty id means the usual model.
-func (r *Runner) halts(ctx context.Context, ws db.Workspace, agent string, m llm.Model, id string) (Halts, error) {
+// halts reads the kill switches. It returns a [*HaltedError] if they stop the agent, by one of its
+// names, or the model with that id; an empty id means the usual model.
+func (r *Runner) halts(ctx context.Context, ws db.Workspace, m llm.Model, id string, names ...string) (Halts, error) {
 	if r.Switches == nil {
 		return nothing{}, nil
 	}
@@ -108,8 +108,10 @@ func (r *Runner) halts(ctx context.Context, ws db.Workspace, agent string, m llm
 	if err != nil {
 		return nil, err
 	}
-	if why := halts.Run(agent, cmp.Or(id, r.ModelID), m.Name()); why != "" {
-		return halts, &HaltedError{why}
+	for _, name := range names {
+		if why := halts.Run(name, cmp.Or(id, r.ModelID), m.Name()); why != "" {
+			return halts, &HaltedError{why}
+		}
 	}
 	return halts, nil
 }

@@ -61,10 +61,12 @@ type Job struct {
 	Hold *lane.Hold
 	// Outer lists further holds that the run depends on, such as that of its heartbeat. Every
 	// write proves and renews them too, and learns who waits for them.
-	Outer  []*lane.Hold
-	Agent  string
-	By     string // the person whose turn it is, such as user:…; empty: there is none
-	System string
+	Outer []*lane.Hold
+	Agent string
+	// AgentID is the id of a registered agent, by which a kill switch may name it, too; empty: it has none.
+	AgentID string
+	By      string // the person whose turn it is, such as user:…; empty: there is none
+	System  string
 	// Model is the provider's id of the model; empty: the configured one. Temperature is 0 to 2;
 	// nil: the provider's default.
 	Model       string

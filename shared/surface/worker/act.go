@@ -151,6 +151,7 @@ func (a *attempt) prepared(ctx context.Context, job reason.Job) (reason.Job, err
 		job.Model = words.Model
 	}
 	job.Task, job.TaskAttempt = t.ID, a.number
+	job.Agent, job.AgentID = a.agent.Name, a.agent.ID // the execution may be that of an earlier attempt, by another agent
 	job.MaxTokens, job.Window, job.TellsDecisions = answerTokens, a.Window, true
 	job.Retries, job.SkillTimeout = settings.ToolRetries, time.Duration(settings.SkillTimeout)*time.Second
 	job.Stops = []reason.Stop{a.handOver, reason.Wanted(job.Hold), reason.MaxSteps(stepsOf(t, settings.StepsPerRun))}
