@@ -64,6 +64,11 @@ func (a *attempt) run(ctx context.Context, job reason.Job) (reason.Outcome, erro
 // on without a new step would do so for ever.
 func (a *attempt) judge(ctx context.Context, out reason.Outcome, err error) (reason.Outcome, error) {
 	o := a.order()
+	a.spent = a.limit > 0 && (a.due || ctx.Err() != nil) && !errors.Is(context.Cause(ctx), reason.ErrStopped)
+	before := 0 // steps of this execution
+	if a.left.Execution == a.exec.ID {
+		before = a.left.Step
+	}
 	if err != nil && (errors.Is(err, lane.ErrLost) || o == nil && ctx.Err() == nil) {
 		return out, err
 	}
@@ -73,17 +78,11 @@ func (a *attempt) judge(ctx context.Context, out reason.Outcome, err error) (rea
 	switch {
 	case o != nil && out.Status == execution.Parked:
 		out.Status, out.Reason, out.Halted = o.status, o.why, false
-	case out.Status == execution.Parked && !out.Halted && a.spent(ctx) && !a.saved && out.Steps <= a.left.Step:
+	case out.Status == execution.Parked && !out.Halted && a.spent && !a.saved && out.Steps <= before:
 		a.stuck, out.Status = true, execution.Failed
 		out.Reason = fmt.Sprintf("quarantined: an invocation of %s ended without a finished step", a.limit.Round(time.Second))
 	}
 	return out, nil
-}
-
-// spent reports whether the work stopped because the time of the invocation is up, and not because the
-// process ends.
-func (a *attempt) spent(ctx context.Context) bool {
-	return a.limit > 0 && !errors.Is(context.Cause(ctx), reason.ErrStopped)
 }
 
 // reserve is what must be left of the invocation for another step: a minute, and less where invocations
@@ -96,6 +95,7 @@ func (a *attempt) handOver(ctx context.Context, p reason.Progress) *reason.Stopp
 	if ctx.Err() == nil && (!ok || time.Until(end) > max(a.reserve(), p.LongestStep*3/2)) {
 		return nil
 	}
+	a.due = true
 	why := "another invocation continues it"
 	if errors.Is(context.Cause(ctx), reason.ErrStopped) {
 		why = reason.ErrStopped.Error()

@@ -40,6 +40,8 @@ type attempt struct {
 
 	stuck bool // it is quarantined
 
+	due   bool          // too little of it is left for another step
+	spent bool          // the work stopped because it is up, and not because the process ends
 	mu      sync.Mutex // guards what follows
 	stopped *stop      // an order that ends the work
 	late    bool       // the agent was warned
@@ -150,7 +152,7 @@ func (a *attempt) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error 
 	}
 	before := a.version
 	after, err := a.save(ctx, tx, out.Progress, step, out.Answer)
-	if err == nil && out.Status == execution.Parked && !out.Halted && a.spent(ctx) && after <= before {
+	if err == nil && out.Status == execution.Parked && !out.Halted && a.spent && after <= before {
 		return errNoProgress
 	}
 	return err
