@@ -44,6 +44,10 @@ type Unit struct {
 	// It is due at once when the unit is parked, or when it fails in the Do that began it. After a
 	// later failure it is due after the row's usual pause.
 	Kick outbox.Row
+	// Keeps says that the kick is kept while the unit waits for a person: its handler looks whether that
+	// person has decided, who may do so while the unit is about to wait. Without it another row resumes
+	// the unit.
+	Keeps bool
 	// Look adds reads that run after the acquire, in the same round trip. It is called again for
 	// each attempt to acquire.
 	Look func(*db.Batch)
@@ -198,7 +202,8 @@ func (d *doing) end(ctx context.Context, out reason.Outcome) error {
 		if err := d.Reason.Close(ctx, tx, d.job(), out); err != nil {
 			return err
 		}
-		if out.Status != execution.Parked || !out.Halted { // a halted execution waits for its backoff
+		halted := out.Status == execution.Parked && out.Halted // it waits for its backoff
+		if kept := d.Keeps && out.Status == execution.Waiting; !halted && !kept {
 			d.kick(tx.Later(), out.Status == execution.Parked)
 		}
 		return d.last(ctx, tx, &ended)

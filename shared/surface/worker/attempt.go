@@ -68,6 +68,7 @@ func (a *attempt) unit() work.Unit {
 		Begin: a.begin, Act: a.act, End: a.end,
 	}
 }
+		Keeps: true,
 
 // report is a report on the attempt.
 func (a *attempt) report() task.Report {
