@@ -88,7 +88,11 @@ func (a *attempt) answer(ctx context.Context, tx lane.Tx, out reason.Outcome) er
 		_, _, err = a.Threads.Append(ctx, tx, t.ID, thread.Spoken{Role: thread.Assistant, Body: body, Execution: a.exec.ID, Key: key})
 		return err
 	}
-	return a.Threads.Answer(ctx, tx, t, thread.Outgoing{Thread: t.ID, Execution: a.exec.ID, Body: body, Key: key})
+	err = a.Threads.Answer(ctx, tx, t, thread.Outgoing{Thread: t.ID, Execution: a.exec.ID, Body: body, Key: key})
+	if errors.Is(err, thread.ErrFull) {
+		return nil // nobody reads the thread: the result stands with the task
+	}
+	return err
 }
 
 // leaveThread lets others speak in the thread while the task waits.
