@@ -91,6 +91,11 @@ func (s *Supervisor) Handle(ctx context.Context, c outbox.Claimed) error {
 	if over := !t.Status.Active(); over && (len(*open) == 0 || !ended(t)) {
 		return nil // what is open continues with the next attempt
 	}
+	if t.Status.Active() {
+		if by, err := s.Agents.Get(ctx, c.Workspace, t.Agent); err != nil || !builtin(by) {
+			return err // another kind of agent has it by now
+		}
+	}
 	if held.Held() {
 		return outbox.LaterIn(min(held.Remaining, lookAgain), fmt.Errorf("task %s is worked on", t.ID))
 	}
