@@ -9,6 +9,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -105,7 +106,10 @@ func (s *Store) approve(ctx context.Context, ws db.Workspace, a Approval, by str
 // Reject denies a call. The agent and people read the reason. Errors: [DecidedError],
 // [db.ErrNoRows].
 func (s *Store) Reject(ctx context.Context, ws db.Workspace, id, by, reason string) (Approval, error) {
-	a, err := s.decide(ctx, ws, id, s.rejecting(id, by, reason), s.rejected)
+	change := func(ctx context.Context, tx *db.Tx, decided *[]Approval) error {
+		return s.reject(ctx, tx, decided, id, by, reason)
+	}
+	a, err := s.decide(ctx, ws, id, change, func(ctx context.Context, tx *db.Tx, a Approval) { s.rejected(ctx, tx, a) })
 	if err != nil {
 		return Approval{}, fmt.Errorf("reject %s: %w", id, err)
 	}
@@ -113,9 +117,9 @@ func (s *Store) Reject(ctx context.Context, ws db.Workspace, id, by, reason stri
 }
 
 // RejectIn denies a call unless it is already decided. It returns the present approval.
-func (s *Store) RejectIn(ctx context.Context, tx *db.Tx, id, by, reason string) (Approval, error) {
+func (s *Store) RejectIn(ctx context.Context, tx execution.Tx, id, by, reason string) (Approval, error) {
 	var decided []Approval
-	if err := s.rejecting(id, by, reason)(ctx, tx, &decided); err != nil {
+	if err := s.reject(ctx, tx, &decided, id, by, reason); err != nil {
 		return Approval{}, fmt.Errorf("reject %s: %w", id, err)
 	}
 	if len(decided) == 0 {
@@ -125,13 +129,11 @@ func (s *Store) RejectIn(ctx context.Context, tx *db.Tx, id, by, reason string) 
 	return decided[0], nil
 }
 
-func (s *Store) rejecting(id, by, reason string) func(context.Context, *db.Tx, *[]Approval) error {
-	return func(ctx context.Context, tx *db.Tx, decided *[]Approval) error {
-		return tx.Each(ctx, collect(decided), s.q.Reject, id, activity.Text(reason), by)
-	}
+func (s *Store) reject(ctx context.Context, tx execution.Tx, decided *[]Approval, id, by, reason string) error {
+	return tx.Each(ctx, collect(decided), s.q.Reject, id, activity.Text(reason), by)
 }
 
-func (s *Store) rejected(ctx context.Context, tx *db.Tx, a Approval) {
+func (s *Store) rejected(ctx context.Context, tx execution.Tx, a Approval) {
 	s.Activity.Record(ctx, tx.Later(), decision(a, "approval.reject", "reason", a.Reason))
 	s.settled(ctx, tx.Later(), a)
 }

@@ -115,6 +115,13 @@ func (e *Executor) attempt(ctx context.Context, j *job) error {
 	if err := e.halted(ctx, j); err != nil {
 		return err
 	}
+	if e.Store.Over != nil {
+		if why, err := e.Store.Over(ctx, j.claimed.Workspace, j.Approval); err != nil {
+			return err
+		} else if why != "" {
+			return e.unmade(ctx, j, why)
+		}
+	}
 	k, err := e.Store.skill(ctx, j.claimed.Workspace, j.Approval)
 	switch {
 	case errors.Is(err, ErrSkillGone):

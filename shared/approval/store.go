@@ -28,7 +28,7 @@ type queries struct {
 	Start, Execute                    db.Query
 }
 
-// Deps holds what a store needs. All fields but Switches and Settled are required.
+// Deps holds what a store needs. All fields but Switches, Over and Settled are required.
 type Deps struct {
 	DB         *db.DB
 	Workspaces *workspace.Store
@@ -39,7 +39,10 @@ type Deps struct {
 	// Switches reads what people have switched off in a workspace. It may be nil: then nothing is
 	// off.
 	Switches func(context.Context, db.Workspace) (reason.Halts, error)
-	IDs      func() string // time-ordered (UUIDv7)
+	// Over returns why a call is not made any more although it was approved: what asked for it has ended.
+	// It may be nil.
+	Over func(context.Context, db.Workspace, Approval) (why string, err error)
+	IDs  func() string // time-ordered (UUIDv7)
 	// Settled adds statements to the transaction in which a call was made, was rejected or expired,
 	// so that the waiting execution is notified. It may be nil.
 	Settled func(context.Context, *db.Batch, Approval)

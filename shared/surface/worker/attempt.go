@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
@@ -37,11 +40,11 @@ type attempt struct {
 	hold  *lane.Hold    // of the task's lane
 	saved bool          // this invocation has stored a checkpoint
 	limit time.Duration // of the invocation; 0: it has none
+	due   bool          // too little of it is left for another step
+	spent bool          // the work stopped because it is up, and not because the process ends
 
 	stuck bool // it is quarantined
 
-	due   bool          // too little of it is left for another step
-	spent bool          // the work stopped because it is up, and not because the process ends
 	mu      sync.Mutex // guards what follows
 	stopped *stop      // an order that ends the work
 	late    bool       // the agent was warned
@@ -65,10 +68,10 @@ func (a *attempt) unit() work.Unit {
 			Workspace: a.tick.Workspace, Lane: lane.Task(a.tick.Task), Holder: lane.NewHolder("worker", a.Instance, a.trace),
 		},
 		Kick:  kickFor(a.tick.Task),
+		Keeps: true,
 		Begin: a.begin, Act: a.act, End: a.end,
 	}
 }
-		Keeps: true,
 
 // report is a report on the attempt.
 func (a *attempt) report() task.Report {
@@ -122,7 +125,29 @@ func (a *attempt) close(ctx context.Context, s *work.Start) error {
 	if err != nil || !ended(t) {
 		return err
 	}
+	for _, id := range waitsOf(s.Open[0]) {
+		if _, err := a.Approvals.RejectIn(ctx, s.Tx, id, coordinate.Actor, "the task is "+string(t.Status)); err != nil && !errors.Is(err, db.ErrNoRows) {
+			return err
+		}
+	}
 	return s.Close(s.Open[0], execution.Cancelled, "the task is "+string(t.Status))
+}
+
+// Over returns why a call of a task is not made although it was approved: the task has ended since. It is
+// empty for any other call.
+func (w *Worker) Over(ctx context.Context, ws db.Workspace, of approval.Approval) (string, error) {
+	id, ok := lane.TaskOf(of.Subject)
+	if !ok || of.Surface != trace.Worker {
+		return "", nil
+	}
+	t, err := w.Tasks.Get(ctx, ws, id)
+	if errors.Is(err, db.ErrNoRows) {
+		return "its task is gone", nil
+	}
+	if err != nil || !ended(t) {
+		return "", err
+	}
+	return "its task is " + string(t.Status), nil
 }
 
 // ended reports whether no further attempt at a task begins by itself.

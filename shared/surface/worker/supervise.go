@@ -99,8 +99,12 @@ func (s *Supervisor) Handle(ctx context.Context, c outbox.Claimed) error {
 	if held.Held() {
 		return outbox.LaterIn(min(held.Remaining, lookAgain), fmt.Errorf("task %s is worked on", t.ID))
 	}
-	if waits, err := s.waits(ctx, c.Workspace, *open); err != nil || waits {
-		return errors.Join(err, outbox.LaterIn(personAgain, fmt.Errorf("task %s waits for a person", t.ID)))
+	waits, err := s.waits(ctx, c.Workspace, *open)
+	if err != nil {
+		return err
+	}
+	if waits && !ended(t) {
+		return outbox.LaterIn(personAgain, fmt.Errorf("task %s waits for a person", t.ID))
 	}
 	if err := s.Invoke(ctx, Tick{c.Workspace, t.ID}); err != nil {
 		if c.Last() {
@@ -113,14 +117,11 @@ func (s *Supervisor) Handle(ctx context.Context, c outbox.Claimed) error {
 
 // waits reports whether the execution of a task waits for people who have not decided yet.
 func (s *Supervisor) waits(ctx context.Context, ws db.Workspace, open []execution.Execution) (bool, error) {
-	if len(open) == 0 || open[0].Status != execution.Waiting {
+	if len(open) == 0 {
 		return false, nil
 	}
-	var result struct {
-		Waits []string `json:"waits"`
-	}
-	_ = json.Unmarshal(open[0].Result, &result) // without a list it waits for nobody
-	for _, id := range result.Waits {
+	all := waitsOf(open[0])
+	for _, id := range all {
 		a, err := s.Approvals.Get(ctx, ws, id)
 		switch {
 		case errors.Is(err, db.ErrNoRows):
@@ -131,7 +132,18 @@ func (s *Supervisor) waits(ctx context.Context, ws db.Workspace, open []executio
 			return false, nil
 		}
 	}
-	return len(result.Waits) > 0, nil
+	return len(all) > 0, nil
+}
+
+// waitsOf returns the approvals that an execution waits for.
+func waitsOf(e execution.Execution) []string {
+	var result struct {
+		Waits []string `json:"waits"`
+	}
+	if e.Status == execution.Waiting {
+		_ = json.Unmarshal(e.Result, &result) // without a list it waits for nobody
+	}
+	return result.Waits
 }
 
 // lose ends an attempt for which no invocation could be started.
