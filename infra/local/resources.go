@@ -140,7 +140,7 @@ var texts = map[string]map[string]string{"tasks": {"create": "title", "cancel": 
 // taken is what the words of a resource take.
 var taken = map[string]string{
 	"list": "[NAME=VALUE …]", "history": "[NAME=VALUE …]", "histogram": "[NAME=VALUE …]", "follow": "[NAME=VALUE …]", "show": "ID", "create": "JSON", "edit": "ID JSON", "delete": "ID",
-	"register": "ID|new JSON", "reallocate": "JSON", "bulk": "JSON", "dismiss": "KIND ID", "resend": "ID MESSAGE", "set": "NAME <FILE", "put": "NAME JSON", "commands": "JSON", "rotate": "[--keep-key]",
+	"register": "ID|new JSON", "reallocate": "JSON", "bulk": "JSON", "dismiss": "KIND ID AT", "resend": "ID MESSAGE", "set": "NAME <FILE", "put": "NAME JSON", "commands": "JSON", "rotate": "[--keep-key]",
 }
 
 // usage is what a resource's verb takes.
@@ -239,8 +239,9 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 	case what == "create" && n == 1:
 		body, err = c.document(orField(given[0], texts[r.name][what]))
 		return http.MethodPost, at(), body, err
-	case what == "dismiss" && n == 2:
-		return http.MethodPost, at(given[0], given[1], what), json.RawMessage("{}"), nil
+	case what == "dismiss" && n == 3:
+		body, err = json.Marshal(map[string]string{"at": given[2]})
+		return http.MethodPost, at(given[0], given[1], what), body, err
 	case (what == "reallocate" || what == "bulk") && n == 1:
 		body, err = c.document(given[0])
 		return http.MethodPost, at(what), body, err

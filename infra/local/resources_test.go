@@ -82,7 +82,7 @@ func TestEveryRouteHasAVerbAndEveryVerbARoute(t *testing.T) {
 	for _, r := range resources() {
 		for _, word := range slices.Concat(r.does, r.actions) {
 			found := word == "rotate" // all keys; no route does that
-			for _, args := range [][]string{{word}, {word, "X"}, {word, "X", "{}"}, {word, "{}"}, {word, "X", "X"}} {
+			for _, args := range [][]string{{word}, {word, "X"}, {word, "X", "{}"}, {word, "{}"}, {word, "X", "X"}, {word, "X", "X", "X"}} {
 				method, at, _, err := r.request(&console{in: strings.NewReader("x")}, args)
 				if err == nil {
 					at, _, _ = strings.Cut(strings.ReplaceAll(at, "/%7B%7D", "/X"), "?")

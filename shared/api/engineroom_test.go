@@ -1,12 +1,16 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // reasoned is a task as the board shows it.
@@ -146,12 +150,14 @@ func TestFailures(t *testing.T) {
 		var run begun
 		w.must(t, 201, http.MethodPost, "/api/v1/executions", `{"agent":"ada"}`, &run)
 		w.must(t, 200, http.MethodPost, "/api/v1/executions/"+run.ID+"/fail", `{"reason":"no model"}`, nil)
+		at := map[string]string{}
 		list := func() (kinds []string) {
 			var got struct {
-				Items []struct{ Kind, ID, Title, Why string }
+				Items []struct{ Kind, ID, Title, Why, At string }
 			}
 			w.must(t, 200, http.MethodGet, "/api/v1/failures", "", &got)
 			for _, f := range got.Items {
+				at[f.Kind] = `{"at":"` + f.At + `"}`
 				kinds = append(kinds, f.Kind+": "+f.Title+": "+f.Why)
 			}
 			return kinds
@@ -160,8 +166,10 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		path := "/api/v1/failures/task/" + is.ID + "/dismiss"
-		w.must(t, 204, http.MethodPost, path, `{}`, nil)
-		w.must(t, 404, http.MethodPost, "/api/v1/failures/message/"+is.ID+"/dismiss", `{}`, nil)
+		shown := at["task"]
+		w.must(t, 422, http.MethodPost, path, `{}`, nil)
+		w.must(t, 204, http.MethodPost, path, shown, nil)
+		w.must(t, 404, http.MethodPost, "/api/v1/failures/message/"+is.ID+"/dismiss", shown, nil)
 		if got := list(); len(got) != 1 {
 			t.Errorf("dismissed: %q", got)
 		}
@@ -170,6 +178,48 @@ func TestFailures(t *testing.T) {
 		if got := list(); len(got) != 2 {
 			t.Errorf("failed again: %q", got)
 		}
+		w.refused(t, 409, "failed_again", http.MethodPost, path, shown)
+		if got := list(); len(got) != 2 {
+			t.Errorf("what nobody has seen was dismissed: %q", got)
+		}
+	})
+}
+
+// TestOfASubjectTheLatestEndFails: what fails again and again is one failure, also while it is tried
+// again, and none once it succeeds.
+func TestOfASubjectTheLatestEndFails(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		run := func(as execution.Status) {
+			t.Helper()
+			err := w.Lanes.Do(t.Context(), lane.Request{Workspace: w.Workspace, Lane: "x", Holder: "test"}, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
+				e := execution.Execution{ID: ids(), Agent: "a", Surface: trace.Operate, Trace: w.Traces.New(trace.Operate), Subject: "x"}
+				err := w.Lanes.InHold(ctx, h, func(_ context.Context, tx lane.Tx) error { return w.Runs.Start(tx, e) })
+				if err != nil || as == execution.Running {
+					return err
+				}
+				return w.Lanes.InHold(ctx, h, func(_ context.Context, tx lane.Tx) error { return w.Runs.Leave(tx, e, as, nil, string(as)) })
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		fails := func(want int) {
+			t.Helper()
+			var got seen
+			w.must(t, 200, http.MethodGet, "/api/v1/overview", "", &got)
+			if n := len(listed(t, w, "/api/v1/failures", func(f struct{ ID string }) string { return f.ID })); got.Failures.Count != want || n != want {
+				t.Errorf("%d failures, %d listed, want %d", got.Failures.Count, n, want)
+			}
+		}
+		run(execution.Failed)
+		run(execution.Failed)
+		run(execution.Failed)
+		fails(1)
+		run(execution.Completed)
+		fails(0)
+		run(execution.Failed)
+		run(execution.Running)
+		fails(1)
 	})
 }
 

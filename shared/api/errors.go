@@ -15,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/endpoint"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/failure"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
@@ -128,6 +129,7 @@ var answers = []struct {
 	{endpoint.ErrFull, problem.New(http.StatusConflict, "full", endpoint.ErrFull.Error())},
 	{endpoint.ErrDisabled, problem.New(http.StatusConflict, "disabled", endpoint.ErrDisabled.Error())},
 	{halt.ErrNotFound, notFound},
+	{failure.ErrAgain, problem.New(http.StatusConflict, "failed_again", failure.ErrAgain.Error())},
 	{budget.ErrNotFound, notFound},
 	{budget.ErrChanged, stale},
 	{execution.ErrProtected, problem.New(http.StatusConflict, "protected", "the execution works under a lane: only who holds that ends it")},

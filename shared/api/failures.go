@@ -63,10 +63,12 @@ func (s *server) listFailures(ctx context.Context, in *struct {
 func (s *server) dismissFailure(ctx context.Context, in *struct {
 	IDPath
 	Kind failure.Kind `path:"kind" enum:"task,execution,message,delivery"`
-	Body *struct{}
+	Body struct {
+		At time.Time `json:"at" doc:"When it failed, as the list says: what has failed again since stays"`
+	}
 }) (*struct{}, error) {
 	by, _ := auth.From(ctx)
 	return nil, s.change(ctx, "failure.dismiss", func(ctx context.Context, tx *db.Tx) error {
-		return s.failed.Dismiss(ctx, tx, in.Kind, in.id(), principal(by))
+		return s.failed.Dismiss(ctx, tx, in.Kind, in.id(), in.Body.At, principal(by))
 	}, "kind", in.Kind, "id", in.id())
 }

@@ -42,7 +42,7 @@ var right = map[string]struct {
 	"bulk-outbox":             {"/api/v1/outbox/bulk", `{"filter":{"status":"failed"},"action":"resend","expectedCount":0}`, 202},
 	"bulk-deliveries":         {"/api/v1/deliveries/bulk", `{"filter":{"status":"parked"},"action":"redeliver","expectedCount":0}`, 202},
 	"list-failures":           {"/api/v1/failures", "", 200},
-	"dismiss-failure":         {"/api/v1/failures/task/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/dismiss", `{}`, 404},
+	"dismiss-failure":         {"/api/v1/failures/task/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/dismiss", `{"at":"2026-11-22T10:00:00Z"}`, 404},
 	"list-lanes":              {"/api/v1/lanes", "", 200},
 	"explain-thread":          {"/api/v1/threads/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/why", "", 404},
 	"explain-lane":            {"/api/v1/lanes/a/why", "", 200},

@@ -101,7 +101,7 @@ func routes(s *server) []route {
 
 		{method: get, path: v1 + "/failures", id: "list-failures", least: auth.Member, handler: typed(s.listFailures),
 			caller: "the Engine Room, lanekeeper failures", summary: "What has failed and needs a person, the newest first"},
-		{method: post, path: v1 + "/failures/{kind}/{id}/dismiss", id: "dismiss-failure", least: auth.Member, handler: typed(s.dismissFailure), refusals: []int{404},
+		{method: post, path: v1 + "/failures/{kind}/{id}/dismiss", id: "dismiss-failure", least: auth.Admin, handler: typed(s.dismissFailure), refusals: []int{404, 409},
 			caller: "the Engine Room, lanekeeper failures", summary: "Take a failure off the list; it comes back when the same thing fails again"},
 
 		{method: get, path: v1 + "/lanes", id: "list-lanes", least: auth.Member, handler: typed(s.listLanes),

@@ -1,5 +1,5 @@
-// Package failure lists what has failed and needs a person: tasks, executions without a later success
-// of the same subject, messages that were not sent, and deliveries whose tries are spent. A person
+// Package failure lists what has failed and needs a person: tasks, executions that are the latest of
+// their subject to have ended, messages that were not sent, and deliveries whose tries are spent. A person
 // dismisses a failure; it comes back when the same thing fails again.
 package failure
 
@@ -7,6 +7,7 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,7 +41,7 @@ type Failure struct {
 	Input   json.RawMessage // of an execution
 }
 
-// A Look has the newest failures, and how many there are.
+// A Look has the newest failures, and how many there are: [MaxCount] means that there may be more.
 type Look struct {
 	Count int
 	Items []Failure
@@ -49,7 +50,7 @@ type Look struct {
 // Store lists the failures of all workspaces. It is safe for concurrent use.
 type Store struct {
 	db *db.DB
-	q  struct{ Open, Dismiss db.Query }
+	q  struct{ Open, Dismiss, Stands db.Query }
 }
 
 // New returns a store.
@@ -66,6 +67,9 @@ type Position struct {
 	At time.Time
 	ID string
 }
+
+// MaxCount is how far failures are counted.
+const MaxCount = 1001
 
 const (
 	lastUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -92,7 +96,7 @@ func (s *Store) look(b *db.Batch, into *Look, after Position, limit int) {
 		err := scan(&f.Kind, &f.ID, db.Optional(&f.Title), db.Optional(&f.Why), &f.At, db.Optional(&f.Trace), db.Optional(&f.Surface), &f.Input, &into.Count)
 		into.Items = append(into.Items, f)
 		return err
-	}, s.q.Open, after.At, after.ID, -lately.Milliseconds(), min(limit, maxLimit))
+	}, s.q.Open, after.At, after.ID, -lately.Milliseconds(), min(limit, maxLimit), MaxCount)
 }
 
 // List reads the failures after a position, the newest first, at most limit.
@@ -109,16 +113,37 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, after Position, limit
 // Tx is the part of a transaction that the store uses.
 type Tx interface {
 	Exec(ctx context.Context, q db.Query, args ...any) (int64, error)
+	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
 }
 
-// Dismiss takes a failure off the list. It returns [db.ErrNoRows] if it is not on it.
-func (s *Store) Dismiss(ctx context.Context, tx Tx, kind Kind, id, by string) error {
-	n, err := tx.Exec(ctx, s.q.Dismiss, kind, id, -lately.Milliseconds(), by)
+// ErrAgain says that something has failed again since the failure that a person saw.
+var ErrAgain = errors.New("it has failed again since: look again")
+
+// Dismiss takes a failure off the list that a person saw, who names its time. It returns
+// [db.ErrNoRows] if nothing failed, and [ErrAgain] if it failed at another time.
+func (s *Store) Dismiss(ctx context.Context, tx Tx, kind Kind, id string, at time.Time, by string) error {
+	n, err := tx.Exec(ctx, s.q.Dismiss, kind, id, -lately.Milliseconds(), by, at)
 	if err == nil && n == 0 {
-		err = db.ErrNoRows
+		err = s.stands(ctx, tx, kind, id)
 	}
 	if err != nil {
 		return fmt.Errorf("dismiss the failure of %s %s: %w", kind, id, err)
 	}
 	return nil
+}
+
+// stands returns ErrAgain if a thing stands as failed, and else [db.ErrNoRows].
+func (s *Store) stands(ctx context.Context, tx Tx, kind Kind, id string) error {
+	found := false
+	err := tx.Each(ctx, func(scan db.Scan) error {
+		found = true
+		return scan(new(int))
+	}, s.q.Stands, kind, id, -lately.Milliseconds())
+	switch {
+	case err != nil:
+		return err
+	case found:
+		return ErrAgain
+	}
+	return db.ErrNoRows
 }
