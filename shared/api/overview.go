@@ -89,7 +89,7 @@ type todayItem struct {
 }
 
 type failuresItem struct {
-	Count int           `json:"count"`
+	Count int           `json:"count" doc:"1001: or more"`
 	Items []openFailure `json:"items" nullable:"false" maxItems:"10" doc:"The latest first"`
 }
 
@@ -146,10 +146,11 @@ type overviewLane struct {
 }
 
 type overviewTasksItem struct {
-	Waiting  int           `json:"waiting"`
-	Working  int           `json:"working"`
-	Failed   int           `json:"failed"`
-	ByReason []reasonCount `json:"byReason" nullable:"false" doc:"Why those wait that wait, the most frequent first"`
+	Waiting     int           `json:"waiting"`
+	WaitingMore bool          `json:"waitingMore" doc:"waiting is a lower bound: of the tasks that are PENDING, the newest 10,000 are counted"`
+	Working     int           `json:"working"`
+	Failed      int           `json:"failed"`
+	ByReason    []reasonCount `json:"byReason" nullable:"false" doc:"Why those wait that wait, the most frequent first"`
 }
 
 type reasonCount struct {
@@ -257,7 +258,7 @@ func todayOf(f *overview.Facts) todayItem {
 }
 
 func tasksOf(f *overview.Facts) overviewTasksItem {
-	t := overviewTasksItem{ByReason: []reasonCount{}}
+	t := overviewTasksItem{WaitingMore: f.WaitingMore(), ByReason: []reasonCount{}}
 	for _, c := range f.Tasks {
 		switch c.Code {
 		case "running":

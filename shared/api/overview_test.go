@@ -11,7 +11,52 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 )
+
+// TestOneModelThatIsDownIsNoOutage: no model answers only while circuits are open and nothing has been
+// answered since.
+func TestOneModelThatIsDownIsNoOutage(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		calls := func(want string) {
+			t.Helper()
+			var got seen
+			w.must(t, 200, "GET", "/api/v1/overview", "", &got)
+			if l := got.Verdict.Lines[0]; l.Tone != want {
+				t.Errorf("calls: %+v, want %s", l, want)
+			}
+		}
+		down := func() {
+			if _, err := w.Circuits.Failed(t.Context(), w.Workspace, resilient.Key{Provider: "openai:0", Model: "big"}, llm.ClassBilling, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		down()
+		calls("failed")
+		w.Env.Skew.Advance(time.Second)
+		w.uses(t, "ada", 10)
+		calls("done")
+		w.Env.Skew.Advance(10 * 24 * time.Hour) // its time is over: the next call tries it
+		calls("done")
+	})
+}
+
+// TestTheGlobalBudgetIsAmongMany: the cap of the day is told whatever other budgets there are.
+func TestTheGlobalBudgetIsAmongMany(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		day := time.Now().UTC().Truncate(24 * time.Hour)
+		w.must(t, 201, "POST", budgetsPath, fmt.Sprintf(`{"scope":"global","allocated":777,"periodStart":%q,"periodEnd":%q}`,
+			day.Format(time.RFC3339), day.AddDate(0, 0, 1).Format(time.RFC3339)), nil)
+		for i := range 21 {
+			w.budget(t, "agent", fmt.Sprintf("agent-%d", i), 1000)
+		}
+		var got struct{ Today struct{ CapTokens int64 } }
+		if w.must(t, 200, "GET", "/api/v1/overview", "", &got); got.Today.CapTokens != 777 {
+			t.Errorf("the cap is %d", got.Today.CapTokens)
+		}
+	})
+}
 
 // seen is what the tests read of the overview.
 type seen struct {

@@ -15,7 +15,7 @@ type Advice struct {
 }
 
 // AdviceIn adds to a batch a read of the budgets that people have made, except those of single tasks,
-// and whose period is now: at most limit, the latest made first.
+// and whose period is now: at most limit, the global ones first, then the latest made.
 func (s *Store) AdviceIn(b *db.Batch, limit int) *[]Advice {
 	found := new([]Advice)
 	b.Each(db.Append(found, func(scan db.Scan, a *Advice) error {

@@ -176,7 +176,7 @@ SELECT b.allocated, b.consumed, b.allocated_micro_usd, b.consumed_micro_usd, b.p
 
 -- name: Advice
 -- People's budgets whose period is now, except those of single tasks, with what their scope used in the last
--- $2 milliseconds, the latest made first.
+-- $2 milliseconds: the global ones first, then the latest made.
 WITH used AS (
   SELECT l.agent, l.surface, l.project_id, l.milestone_id, l.skill, sum(l.total_tokens) AS tokens, sum(l.cost_micro_usd) AS micro_usd
     FROM agent_usage_logs l
@@ -196,7 +196,7 @@ SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, b.allocated_micro_usd
  WHERE b.workspace_id = $1 AND b.scope <> 'task' AND b.created_by <> 'lanekeeper'
    AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
  GROUP BY b.workspace_id, b.id
- ORDER BY b.id DESC
+ ORDER BY CASE b.scope WHEN 'global' THEN 0 ELSE 1 END, b.id DESC
  LIMIT $3;
 
 -- name: Tiers

@@ -66,7 +66,7 @@ const (
 	maxItems     = 10 // of failures, heals and agents
 	maxCalls     = 10_000
 	maxPending   = 10_000
-	maxBudgets   = 20
+	maxBudgets   = 200
 )
 
 // The windows of the rules.
@@ -188,6 +188,19 @@ type Agent struct {
 type Count struct {
 	Code string
 	N    int
+}
+
+// WaitingMore reports whether more tasks may be PENDING than were counted.
+func (f *Facts) WaitingMore() bool {
+	n := 0
+	for _, c := range f.Tasks {
+		switch c.Code {
+		case "running", "failed", "paused", "backoff":
+		default:
+			n += c.N
+		}
+	}
+	return n >= maxPending
 }
 
 // Task is a task that an agent works on.

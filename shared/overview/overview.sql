@@ -76,8 +76,12 @@ SELECT count(*), count(CASE WHEN status = 'success' THEN 1 END)
          LIMIT $3) AS calls;
 
 -- name: Models
--- How many circuits of models there are, and how many of them are open.
-SELECT count(*), count(CASE WHEN state IN ('open', 'paused') THEN 1 END) FROM provider_circuits WHERE workspace_id = $1;
+-- How many circuits of models there are, and how many of them are open, if no model has answered since.
+-- A model that has never failed has no circuit.
+SELECT c.n, CASE WHEN (SELECT max(u.created_at) FROM agent_usage_logs u WHERE u.workspace_id = $1) > c.opened THEN 0 ELSE c.down END
+  FROM (SELECT count(*) AS n, count(CASE WHEN state IN ('open', 'paused') AND retry_at > (SELECT lk_now()) THEN 1 END) AS down,
+               max(CASE WHEN state IN ('open', 'paused') AND retry_at > (SELECT lk_now()) THEN opened_at END) AS opened
+          FROM provider_circuits WHERE workspace_id = $1) AS c;
 
 -- name: Heals
 SELECT id, skill, code, failures, created_at, count(*) OVER ()

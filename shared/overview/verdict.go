@@ -57,7 +57,7 @@ type Verdict struct {
 }
 
 // Verdict decides whether the agent works. It does not work when a kill switch of the workspace is
-// on, no beat ended within two intervals, the circuits of all models are open, or fewer than 80 % of
+// on, no beat ended within two intervals, the circuits of all models that failed are open with no answer of a model since, or fewer than 80 % of
 // at least 20 calls of the last hour succeeded. It works with a warning for each heal that is
 // active, lane that has been wanted for over a minute, budget that advises THROTTLE or STOP, approval
 // that is older than a day, agent that is DEGRADED or ERROR, for fewer than 95 % of calls, and for a

@@ -81,6 +81,18 @@ func TestTheVerdictFollowsItsRules(t *testing.T) {
 	}
 }
 
+// TestTasksAreCountedToALimit: at the limit, more may wait than are told.
+func TestTasksAreCountedToALimit(t *testing.T) {
+	f := Facts{Tasks: []Count{{"no_agent", maxPending - 1}, {"running", 5}, {"paused", 5}}}
+	if f.WaitingMore() {
+		t.Error("all are counted")
+	}
+	f.Tasks = append(f.Tasks, Count{"thread", 1})
+	if !f.WaitingMore() {
+		t.Error("there may be more")
+	}
+}
+
 func TestTheSentenceSaysWhoWorksOnWhat(t *testing.T) {
 	objective := Run{ID: "x", Surface: trace.Heartbeat, Agent: "flowpilot", Subject: lane.Objective("o"), Input: json.RawMessage(`{"task":"advance","title":"Answer every refund"}`)}
 	beats := []Beat{{Status: execution.Running, LaneHeld: true, Began: now}}
