@@ -27,6 +27,10 @@ func (s *server) bulkTasks(ctx context.Context, in *struct {
 	}
 	f.Order, f.Limit = task.Oldest, bulkPage+1
 	cursor, by := "", caller(ctx)
+	match := f // a task that no longer is as the person saw it when its turn comes is left
+	if match.Status == "" && b.Filter.ReasonCode != "" {
+		match.Status = statusOf(b.Filter.ReasonCode)
+	}
 	out, err := s.bulk(ctx, "task.bulk_"+b.Action, b.Filter, b.Reason, b.ExpectedCount, func(ctx context.Context, ids []string) ([]string, bool, error) {
 		if f.After, err = taskPlace(cursor); err != nil {
 			return nil, false, err
@@ -37,7 +41,11 @@ func (s *server) bulkTasks(ctx context.Context, in *struct {
 		}
 		cursor = next
 		return ids, next != "", err
-	}, s.inTx(func(ctx context.Context, tx *db.Tx, id string) (err error) {
+	}, s.inTx(func(ctx context.Context, tx *db.Tx, id string) error {
+		err := s.Tasks.Match(ctx, tx, id, match)
+		if err != nil {
+			return err
+		}
 		switch b.Action {
 		case "cancel":
 			_, err = s.Tasks.Cancel(ctx, tx, id, by, b.Reason)
@@ -96,16 +104,19 @@ func (s *server) bulkMemories(ctx context.Context, in *struct {
 	}
 }) (*bulkOutput, error) {
 	b := in.Body
+	versions := map[string]int{} // that the filter matched
 	f := memory.Filter{Agent: b.Filter.Agent, Category: b.Filter.Category, MinImportance: b.Filter.MinImportance, Text: b.Filter.Q, Limit: bulkPage}
 	return s.bulk(ctx, "memory.bulk_forget", b.Filter, b.Reason, b.ExpectedCount, func(ctx context.Context, ids []string) ([]string, bool, error) {
 		found, more, err := s.Memories.List(ctx, workspace(ctx), f)
 		for _, m := range found {
-			ids = append(ids, m.ID)
+			ids, versions[m.ID] = append(ids, m.ID), m.Version
 			f.Before.At, f.Before.ID = m.CreatedAt, m.ID
 		}
 		f.Offset += len(found)
 		return ids, more, err
-	}, s.inTx(func(ctx context.Context, tx *db.Tx, id string) error { return s.Memories.Delete(ctx, tx, id) }))
+	}, s.inTx(func(ctx context.Context, tx *db.Tx, id string) error {
+		return s.Memories.Delete(ctx, tx, id, versions[id])
+	}))
 }
 
 // bulkOutbox sends messages again that failed, or whose outcome is unknown. It is called by the Engine

@@ -154,7 +154,7 @@ func (s *server) patchMemory(ctx context.Context, in *struct {
 // deleteMemory deletes a memory. It is called by the Engine Room and by scripts.
 func (s *server) deleteMemory(ctx context.Context, in *IDPath) (*struct{}, error) {
 	return nil, s.change(ctx, "memory.delete", func(ctx context.Context, tx *db.Tx) error {
-		return s.Memories.Delete(ctx, tx, in.id())
+		return s.Memories.Delete(ctx, tx, in.id(), 0)
 	}, "memory", in.id())
 }
 

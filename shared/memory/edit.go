@@ -78,9 +78,10 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, m Memory, p Patch) (Memory
 	return written[0], nil
 }
 
-// Delete deletes a memory of any version. It returns [db.ErrNoRows] if there is none.
-func (s *Store) Delete(ctx context.Context, tx *db.Tx, id string) error {
-	n, err := tx.Exec(ctx, s.q.Delete, id)
+// Delete deletes a memory, if it has the version that was read; version 0: any. It returns
+// [db.ErrNoRows] if there is none.
+func (s *Store) Delete(ctx context.Context, tx *db.Tx, id string, version int) error {
+	n, err := tx.Exec(ctx, s.q.Delete, id, version)
 	if err == nil && n == 0 {
 		err = db.ErrNoRows
 	}

@@ -85,6 +85,22 @@ func TestAPersonCreatesAMemory(t *testing.T) {
 	})
 }
 
+func TestTheVersionThatWasReadIsDeleted(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		id, _ := w.save(t, memory.Memory{Content: "tea", Importance: 5})
+		content := "coffee"
+		changed := w.patch(t, w.get(t, id), memory.Patch{Content: &content})
+		for version, want := range map[int]error{changed.Version - 1: db.ErrNoRows, changed.Version + 1: db.ErrNoRows} {
+			if err := w.change(t, func(tx *db.Tx) error { return w.s.Delete(t.Context(), tx, id, version) }); !errors.Is(err, want) {
+				t.Errorf("version %d: %v", version, err)
+			}
+		}
+		if err := w.change(t, func(tx *db.Tx) error { return w.s.Delete(t.Context(), tx, id, changed.Version) }); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAPersonChangesTheVersionThatWasRead(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id, _ := w.save(t, memory.Memory{Content: "tea", Importance: 5})
@@ -199,13 +215,13 @@ func TestANeighboursMemoryIsNotThere(t *testing.T) {
 		if _, err := there.tryPatch(t, read, memory.Patch{Content: &read.Agent}); !errors.Is(err, memory.ErrChanged) {
 			t.Errorf("patch: %v", err)
 		}
-		if err := there.change(t, func(tx *db.Tx) error { return there.s.Delete(t.Context(), tx, id) }); !errors.Is(err, db.ErrNoRows) {
+		if err := there.change(t, func(tx *db.Tx) error { return there.s.Delete(t.Context(), tx, id, 0) }); !errors.Is(err, db.ErrNoRows) {
 			t.Errorf("delete: %v", err)
 		}
 		if diff := cmp.Diff(read, w.get(t, id)); diff != "" {
 			t.Error(diff)
 		}
-		if err := w.change(t, func(tx *db.Tx) error { return w.s.Delete(t.Context(), tx, id) }); err != nil {
+		if err := w.change(t, func(tx *db.Tx) error { return w.s.Delete(t.Context(), tx, id, 0) }); err != nil {
 			t.Error(err)
 		}
 		if _, err := w.s.Get(t.Context(), w.Workspace, id); !errors.Is(err, db.ErrNoRows) {

@@ -27,7 +27,8 @@ UPDATE agent_memory SET category = $4, content = $5, content_hash = $6, importan
 RETURNING id, agent, category, content, importance, trace_id, expires_at, version, created_at, updated_at;
 
 -- name: Delete
-DELETE FROM agent_memory WHERE workspace_id = $1 AND id = $2;
+-- Of any version, or of the one that was read.
+DELETE FROM agent_memory WHERE workspace_id = $1 AND id = $2 AND (CAST($3 AS integer) = 0 OR version = $3);
 
 -- name: Forget
 DELETE FROM agent_memory WHERE workspace_id = $1 AND agent = $2 AND id = $3;

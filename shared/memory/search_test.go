@@ -205,7 +205,7 @@ func TestTheIndexFollows(t *testing.T) {
 		three := 3
 		w.patch(t, m, memory.Patch{Importance: &three})
 		is("black", "black tea")
-		if err := w.change(t, func(tx *db.Tx) error { return w.s.Delete(t.Context(), tx, id) }); err != nil {
+		if err := w.change(t, func(tx *db.Tx) error { return w.s.Delete(t.Context(), tx, id, 0) }); err != nil {
 			t.Fatal(err)
 		}
 		is("tea")
@@ -224,7 +224,7 @@ func TestEqualIDsInTwoWorkspaces(t *testing.T) {
 			}
 		}
 		id := "00000000-0000-7000-8000-000000000001"
-		if err := w.change(t, func(tx *db.Tx) error { return w.s.Delete(t.Context(), tx, id) }); err != nil {
+		if err := w.change(t, func(tx *db.Tx) error { return w.s.Delete(t.Context(), tx, id, 0) }); err != nil {
 			t.Fatal(err)
 		}
 		here, _ := w.list(t, memory.Filter{Text: "everywhere"})

@@ -139,6 +139,29 @@ func (s *Store) Pause(ctx context.Context, tx Tx, id, actor, reason, why string)
 	return s.move(ctx, tx, t, "paused", "", Entry{Level: Warn, To: Paused, Message: why, Actor: actor}, s.q.Pause, reason)
 }
 
+// Match locks a task, and returns [db.ErrNoRows] if there is none or it no longer is as a filter says.
+// What nobody changes, and the text, are not compared.
+func (s *Store) Match(ctx context.Context, tx Tx, id string, f Filter) error {
+	t, err := s.head(ctx, tx, id)
+	if err == nil && !f.matches(t) {
+		err = db.ErrNoRows
+	}
+	if err != nil {
+		return fmt.Errorf("match task %s: %w", id, err)
+	}
+	return nil
+}
+
+func (f Filter) matches(t Task) bool {
+	for _, tag := range f.Tags {
+		if !slices.Contains(t.Tags, tag) {
+			return false
+		}
+	}
+	return (f.Status == "" || t.Status == f.Status) && (f.Agent == "" || t.Agent == f.Agent) &&
+		(f.MinPriority == 0 || t.Priority >= f.MinPriority) && (f.MaxPriority == 0 || t.Priority <= f.MaxPriority)
+}
+
 // Cancel aborts a task for good: it is never requeued. An attempt under way is over. A task that
 // waits for the end of its backoff may be cancelled, too. Errors: [db.ErrNoRows], [StatusError],
 // [problem.InvalidError].
