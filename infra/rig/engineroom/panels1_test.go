@@ -11,7 +11,7 @@ import (
 // panels1Tests are the tests of Tasks, Agents, Objectives, Automations, Approvals and Memory.
 var panels1Tests = []func(*room){
 	whyATaskWaits, cancelATaskWithItsDependents, filtersOfTasks, createATaskByKeyboard, manyTasksAtOnce,
-	approvals, objectives, automations, agents, memories, emptyPanels, hostileWork,
+	approvals, decidedElsewhere, objectives, automations, agents, memories, emptyPanels, hostileWork,
 }
 
 // Cards of the board and rows of a list that hold a text, as JavaScript.
@@ -211,7 +211,7 @@ func approvals(r *room) {
 	r.click(`document.querySelector('.ilist a[href*="` + ids[0] + `"]')`)
 	r.until(says(".args dd", "Send the refund"))
 	r.until(says(".ap .fact", "The skill requires approval"))
-	r.click(says(".ap .foot button", "Approve"))
+	r.click(says(".ap .foot button:enabled", "Approve"))
 	r.until(says(".toast", "Approved"))
 	r.until(`!document.querySelector('.ilist a[href*="` + ids[0] + `"]')`)
 
@@ -257,8 +257,37 @@ func approvals(r *room) {
 	r.until(says(".args dd", "Bake a cake"))
 	r.until(`document.querySelector(".ilist").offsetHeight === 0 && document.querySelector(".ap .primary").offsetHeight >= 44`)
 	r.until(`document.documentElement.scrollWidth <= innerWidth`)
-	r.click(says(".ap .foot button", "Approve"))
+	r.click(says(".ap .foot button:enabled", "Approve"))
 	r.until(says(".toast", "Approved"))
+}
+
+// decidedElsewhere: the card on display stays when somebody else decides its call, and no card is approved
+// before it was on display for a while.
+func decidedElsewhere(r *room) {
+	ids := r.waitsFor("Water the plants", "Feed the cat")
+	shown := ids[0]
+	r.open("approvals/" + shown + "?skill=create_task")
+	r.until(says(".args dd", "Water the plants") + ` && document.querySelector('.ilist a[href*="` + ids[1] + `"]')`)
+	r.press("Escape")
+	r.until(`location.pathname === "/engine/approvals"`)
+	r.ask(http.MethodPost, "/approvals/"+shown+"/reject", map[string]any{"reason": "not now"}, nil)
+	r.until(`!document.querySelector('.ilist a[href*="` + shown + `"]')`)
+	r.until(`document.querySelector(".ap")?.dataset.id === "` + shown + `" && document.querySelector(".ap .st").textContent.includes("Rejected")`)
+	// The timers of a card are held, so that it never was on display for long enough.
+	r.must(r.Eval(r.ctx, `(() => {
+		const later = window.setTimeout;
+		window.held = [];
+		window.setTimeout = (fn, ms, ...of) => ms === 600 ? held.push(fn) : later(fn, ms, ...of);
+	})()`, nil))
+	r.press("j")
+	r.until(`document.querySelector(".ap").dataset.id !== "` + shown + `" && held.length`)
+	r.until(says(".ap .foot button", "Approve") + ".disabled")
+	r.press("a")
+	r.must(r.Eval(r.ctx, `held.forEach(fn => fn())`, nil))
+	r.until(`!` + says(".ap .foot button", "Approve") + ".disabled")
+	if eval[bool](r, `!!`+says(".toast", "Approved")) {
+		r.Error("a card that nobody could read was approved")
+	}
 }
 
 func objectives(r *room) {

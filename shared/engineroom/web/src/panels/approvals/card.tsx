@@ -7,10 +7,10 @@ import { Arguments, Editor, type Draft } from "./args";
 import { check, controlOf, parsed, type Schema } from "./schema";
 import { objectOf, same, titleOf, type Approval, type Input } from "./types";
 
-const settle = 600; // milliseconds that a card is on display before a key approves it
+const settle = 600; // milliseconds that a card is on display before it can be approved
 
 /** Card is one call that waits for a person, with exactly what it would be made with. */
-export function Card({ a, count, onDecided, back }: { a: Approval; count: number; onDecided: (a: Approval) => void; back: string }) {
+export function Card({ a, count, onDecided, onStale, back }: { a: Approval; count: number; onDecided: (a: Approval) => void; onStale: () => void; back: string }) {
   const [query] = useQuery();
   const open = a.status === "pending";
   const editing = open && query.get("edit") === "1" && can("approve-approval");
@@ -29,7 +29,6 @@ export function Card({ a, count, onDecided, back }: { a: Approval; count: number
     setDraft({});
     setWhole(null);
     setRefused({});
-    setGone("");
     setBusy(false);
     return () => clearTimeout(timer);
   }, [a.id, a.inputDigest]);
@@ -67,7 +66,7 @@ export function Card({ a, count, onDecided, back }: { a: Approval; count: number
     setQuery({ edit: on ? "1" : null }, true);
   };
   const approve = async (): Promise<void> => {
-    if (busy || !open || !can("approve-approval")) return;
+    if (busy || !settled || !open || !can("approve-approval")) return;
     const first = Object.keys(wrong)[0];
     if (editing && first !== undefined) {
       document.getElementById("arg-" + first)?.focus();
@@ -92,10 +91,10 @@ export function Card({ a, count, onDecided, back }: { a: Approval; count: number
         setRefused(out);
       } else if (p?.code === "decided") {
         setGone(`Somebody was faster: it is ${p.body.presentStatus as string} already.`);
-        onDecided(a);
+        onStale();
       } else if (p?.code === "digest_changed") {
         setGone("The arguments have changed since this card was shown. Read them again.");
-        onDecided(a);
+        onStale();
       } else {
         setGone(p?.message ?? String(error));
       }
@@ -119,7 +118,7 @@ export function Card({ a, count, onDecided, back }: { a: Approval; count: number
   // what is on display decides.
   const here = (): boolean => document.querySelector<HTMLElement>(".ap")?.dataset.id === a.id;
   useKeys(open ? {
-    a: () => { if (settled && here()) void approve(); },
+    a: () => { if (here()) void approve(); },
     e: () => { if (can("approve-approval") && here()) edit(!editing); },
     r: () => { if (here()) void reject(); },
   } : {});
@@ -162,7 +161,7 @@ export function Card({ a, count, onDecided, back }: { a: Approval; count: number
       {a.result !== undefined && a.result !== null && <><h3 class="sec">Result</h3><Code value={a.result} /></>}
       {open && can("approve-approval") && (
         <div class="foot">
-          <button type="button" class="btn primary" disabled={busy || (editing && Object.keys(wrong).length > 0)} aria-busy={busy} aria-keyshortcuts={settled ? "A" : undefined}
+          <button type="button" class="btn primary" disabled={busy || !settled || (editing && Object.keys(wrong).length > 0)} aria-busy={busy} aria-keyshortcuts={settled ? "A" : undefined}
             onClick={() => void approve()}>
             {busy ? "The call runs…" : changed ? "Approve as edited" : "Approve"} <kbd aria-hidden="true">A</kbd>
           </button>

@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { usePages } from "../../app/pages";
 import { bulk } from "../../ui/bulk";
 import { Since } from "../../ui/marks";
@@ -18,14 +18,17 @@ export default function Approvals({ id, query }: { id?: string; query: URLSearch
   const filter = { skill: query.get("skill"), agent: query.get("agent") };
   // Decided calls of all kinds are those of the whole list that do not wait.
   const pages = usePages<Approval>("/approvals", { ...filter, status: view === "decided" ? null : view, limit: 100 }, (a) => a.id, events);
-  const items = view === "decided" ? pages.items?.filter((a) => a.status !== "pending") : pages.items;
-  const listed = items?.find((a) => a.id === id);
-  const single = useResource<Approval>(id && items && !listed ? "/approvals/" + seg(id) : null, undefined, events);
-  // Without one in the address, the first card stays open when new calls come before it: what is under the
-  // pointer does not change.
-  const kept = useRef<string | undefined>(undefined);
-  const open = listed ?? (id ? single.data : (items?.find((a) => a.id === kept.current) ?? items?.[0]));
-  kept.current = open?.id;
+  const [done, setDone] = useState<ReadonlySet<string>>(new Set()); // what was decided here
+  const items = view === "decided" ? pages.items?.filter((a) => a.status !== "pending") : waiting ? pages.items?.filter((a) => !done.has(a.id)) : pages.items;
+  // Without one in the address, the first card stays open when new calls come before it, and when somebody
+  // else decides it: what is under the pointer does not change.
+  const filters = [view, filter.skill, filter.agent].join();
+  const kept = useRef<{ filters: string; id?: string }>({ filters });
+  const shown = id ?? (kept.current.filters === filters ? kept.current.id : undefined);
+  const listed = items?.find((a) => a.id === shown);
+  const single = useResource<Approval>(shown && items && !listed ? "/approvals/" + seg(shown) : null, undefined, events);
+  const open = listed ?? (shown ? single.data : items?.[0]);
+  if (!pages.loading) kept.current = { filters, id: shown ?? open?.id };
 
   const to = (a: Approval | undefined): string => {
     const q = new URLSearchParams(query);
@@ -47,7 +50,10 @@ export default function Approvals({ id, query }: { id?: string; query: URLSearch
     const at = items?.findIndex((x) => x.id === a.id) ?? -1;
     pages.reload();
     single.reload();
-    if (waiting) go(to(id ? rest[Math.min(at, rest.length - 1)] : undefined), true);
+    if (!waiting) return;
+    setDone((d) => new Set(d).add(a.id));
+    kept.current = { filters, id: rest[Math.min(at, rest.length - 1)]?.id };
+    go(to(id ? rest[Math.min(at, rest.length - 1)] : undefined), true);
   };
   const skills = [...new Set((pages.items ?? []).map((a) => a.skill))].sort();
   const agents = [...new Set((pages.items ?? []).map((a) => a.agent))].sort();
@@ -93,7 +99,7 @@ export default function Approvals({ id, query }: { id?: string; query: URLSearch
                   {pages.more && <button type="button" class="btn ghost" onClick={pages.more}>More</button>}
                 </nav>
                 <div class={id ? undefined : "hide-p"}>
-                  {open ? <Card key={open.id} a={open} count={items.length} onDecided={onDecided} back={to(undefined)} />
+                  {open ? <Card key={open.id} a={open} count={items.length} onDecided={onDecided} onStale={() => { pages.reload(); single.reload(); }} back={to(undefined)} />
                     : single.error ? <section class="panel"><Failed error={single.error} what="The call" retry={single.reload} /></section>
                       : <section class="panel"><Loading lines={6} /></section>}
                 </div>
