@@ -11,7 +11,7 @@ import (
 
 // pageTests are the tests of the frame, and of Overview, Activity, Traces and Console.
 var pageTests = []func(*room){
-	frame, firstLoad, overview, followsLive, filtersInTheAddress, waterfall, compareTwo, replayAndFork, console, palette, keyboardOnly, statuses, routes,
+	frame, firstLoad, oneWorkspace, keepsWhatItHas, overview, followsLive, filtersInTheAddress, waterfall, compareTwo, replayAndFork, console, palette, keyboardOnly, statuses, routes,
 	standaloneOf("overview", "activity", "traces", "console", "tasks"),
 	standaloneOf("objectives", "automations", "agents", "approvals", "lanes"),
 	standaloneOf("threads", "skills", "spend", "memory", "webhooks"),
@@ -49,7 +49,7 @@ func firstLoad(r *room) {
 	r.must(r.Eval(r.ctx, `(() => {
 		const of = (ends) => performance.getEntriesByType("resource").filter(e => e.name.split("?")[0].endsWith(ends)).reduce((n, e) => n + e.encodedBodySize, 0);
 		const paint = performance.getEntriesByType("resource").filter(e => e.name.includes("/api/v1/"));
-		return {script: of(".js"), style: of(".css"), data: paint.filter(e => /\/(overview|me)$/.test(e.name)).length};
+		return {script: of(".js"), style: of(".css"), data: new Set(paint.map(e => e.name).filter(n => /\/(overview|me)$/.test(n))).size};
 	})()`, &got))
 	if got.Script > limit || got.Style > 10_000 || got.Script == 0 {
 		r.Errorf("the first load has %d bytes of script and %d of style, compressed: at most %d and 10000", got.Script, got.Style, limit)
@@ -63,6 +63,49 @@ func firstLoad(r *room) {
 		}
 	}
 	r.Logf("first load: %d bytes of script, %d of style", got.Script, got.Style)
+}
+
+// noting makes the page note its requests: their addresses and workspaces.
+const noting = `(() => {
+	const ask = window.fetch;
+	window.asked = [];
+	window.fetch = (url, how) => {
+		window.asked.push({url, method: how.method, workspace: how.headers["X-Workspace-Id"] ?? ""});
+		return window.answer?.(url) ?? ask(url, how);
+	};
+})()`
+
+// oneWorkspace: each request of the page is for the workspace that it shows.
+func oneWorkspace(r *room) {
+	r.open("overview")
+	r.until(one(".live.live"))
+	var me struct{ WorkspaceID string }
+	r.ask("GET", "/me", nil, &me)
+	r.must(r.Eval(r.ctx, noting, nil))
+	for _, page := range []string{"t", "l", "s"} {
+		r.press("g", page)
+		r.until(`document.activeElement.id === "main"`)
+		r.settles()
+	}
+	r.until(`["/traces", "/lanes", "/skills/health"].every(path => asked.some(a => a.url.includes(path)))`)
+	if wrong := eval[[]string](r, `asked.filter(a => a.workspace !== `+quoted(me.WorkspaceID)+`).map(a => a.url)`); len(wrong) > 0 {
+		r.Errorf("requests for another workspace than %s: %q", me.WorkspaceID, wrong)
+	}
+}
+
+// keepsWhatItHas: where the API refuses for a while, the page keeps its rows and asks again.
+func keepsWhatItHas(r *room) {
+	r.open("activity")
+	r.until(one(".live.live"))
+	r.until(`document.querySelectorAll("table[aria-label=Activity] tbody tr").length > 1`)
+	r.must(r.Eval(r.ctx, noting, nil))
+	r.must(r.Eval(r.ctx, `window.answer = (url) => /activity[?]/.test(url)
+		? Promise.resolve(new Response("{}", {status: 503, headers: {"Retry-After": "2"}})) : undefined`, nil))
+	r.ask("POST", "/objectives", map[string]any{"title": "Happens while it fails", "description": "seen later"}, nil)
+	r.until(says("#main [role=alert]", "could not be read"))
+	r.until(`document.querySelectorAll("table[aria-label=Activity] tbody tr").length > 1`)
+	r.must(r.Eval(r.ctx, `window.answer = undefined`, nil))
+	r.until(`!document.querySelector("#main [role=alert]") && document.querySelectorAll("table[aria-label=Activity] tbody tr").length > 1`)
 }
 
 // overview: the sentence, the verdict's six lines, the strip and what happened last.
@@ -281,7 +324,11 @@ func stopAndRelease(r *room) {
 	r.until(`document.querySelector(".cell.state").textContent.includes("Stopped") && document.querySelector(".stop").textContent === "Release"`)
 	r.until(`document.title.startsWith("■ ")`)
 	r.click(one(".stop"))
+	var shown struct{ Stop struct{ ID string } }
+	r.ask("GET", "/overview", nil, &shown)
+	r.must(r.Eval(r.ctx, noting, nil))
 	r.click(says("dialog .btn", "Release"))
+	r.until(`asked.some(a => a.method === "POST" && a.url.endsWith("/kill-switches/` + shown.Stop.ID + `/release"))`)
 	r.until(`!document.querySelector(".cell.state").textContent.includes("Stopped")`)
 }
 

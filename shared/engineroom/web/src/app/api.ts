@@ -11,6 +11,7 @@ export class Problem extends Error {
     readonly detail: string,
     readonly traceId: string,
     readonly body: Record<string, unknown> = {},
+    readonly retryAfter = 0, // seconds that the API asks to wait; 0: it does not say
   ) {
     super(detail || title);
   }
@@ -21,6 +22,20 @@ export const signedOut = signal(false);
 
 /** me is who is signed in; null until it is known. */
 export const me = signal<Me | null>(null);
+
+let asking: Promise<void> | null = null;
+
+/**
+ * known waits until it is known who is signed in, and in which workspace. All requests of this page are
+ * for that workspace, whichever another tab chooses.
+ */
+export function known(): Promise<void> {
+  asking ??= json<Me>("GET", "/me", {}).then((who) => { me.value = who; }, (error: unknown) => {
+    asking = null;
+    throw error;
+  });
+  return asking;
+}
 
 /** can reports whether the caller may use an operation of the API, by its operation id. */
 export const can = (operation: string): boolean => me.value?.permissions?.includes(operation) ?? false;
@@ -53,9 +68,12 @@ export interface Sending {
 
 /** send sends a request and returns the response, unless it is a refusal: then it throws a Problem. */
 export async function send(method: string, path: string, s: Sending = {}): Promise<Response> {
+  if (path !== "/me") await known();
   const headers: Record<string, string> = { Accept: "application/json", ...s.headers };
   if (s.body !== undefined) headers["Content-Type"] = "application/json";
   if (method === "POST") headers["Idempotency-Key"] ??= crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
+  const workspace = me.peek()?.workspaceId;
+  if (workspace) headers["X-Workspace-Id"] = workspace;
   let response: Response;
   try {
     response = await fetch(url(path, s.params), {
@@ -77,6 +95,7 @@ export async function send(method: string, path: string, s: Sending = {}): Promi
   throw new Problem(
     response.status, text("code"), text("title") || response.statusText, text("detail"),
     text("traceId") || (response.headers.get("X-Trace-Id") ?? ""), body,
+    Number(response.headers.get("Retry-After")) || 0,
   );
 }
 

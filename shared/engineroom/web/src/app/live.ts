@@ -2,7 +2,7 @@
 // reads it and passes it on; the others take over when that tab is closed.
 
 import { signal } from "@preact/signals";
-import { Problem, send, signedOut, url } from "./api";
+import { known, me, Problem, send, signedOut, url } from "./api";
 import { freeze } from "./fmt";
 import type { Happened } from "./types";
 
@@ -68,24 +68,27 @@ function flush(): void {
 
 document.addEventListener("visibilitychange", schedule);
 
-type News = { events?: Happened[]; reset?: boolean; connection?: Connection };
-const channel = "BroadcastChannel" in self ? new BroadcastChannel("lk-live") : null;
+type News = { events?: Happened[]; reset?: boolean; connection?: Connection; last?: string };
+let channel: BroadcastChannel | null = null; // to the other tabs of the workspace
 
 function tell(news: News): void {
-  channel?.postMessage(news);
+  channel?.postMessage({ ...news, last });
   hear(news);
 }
 
 function hear(news: News): void {
+  last = news.last ?? last; // who leads next goes on from there
   if (news.connection) {
+    // What failed while nothing could be read is read anew.
+    if (connection.peek().mode === "stale" && news.connection.mode !== "stale") take([], true);
     connection.value = news.connection;
     freeze(news.connection.mode === "stale");
   }
   if (news.events?.length || news.reset) take(news.events ?? [], news.reset ?? false);
 }
 
-// What the leading tab knows.
 let last = ""; // id of the last event
+// What the leading tab knows.
 let heardAt = Date.now();
 let failures = 0;
 let wake: (() => void) | null = null;
@@ -138,6 +141,8 @@ async function stream(): Promise<boolean> {
     const response = await send("GET", "/events", { headers, signal: quiet.signal });
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
     heard();
+    // What happened between the page's first reads and now is in no event.
+    if (!headers["Last-Event-ID"]) tell({ reset: true });
     state("live");
     let buffer = "";
     for (;;) {
@@ -215,23 +220,30 @@ async function lead(): Promise<void> {
   }
 }
 
-/** follow begins to follow what happens. */
-export function follow(): void {
-  channel?.addEventListener("message", (event: MessageEvent<News & { wake?: boolean; hello?: boolean }>) => {
+/** follow begins to follow what happens in the workspace. */
+export async function follow(): Promise<void> {
+  while (!(await known().then(() => true, () => false))) {
+    if (signedOut.peek()) return;
+    await pause(pollEvery);
+  }
+  let leading = false;
+  const name = `lk-live ${url("")} ${me.peek()!.workspaceId}`;
+  const heardBy = "BroadcastChannel" in self ? new BroadcastChannel(name) : null;
+  channel = heardBy;
+  heardBy?.addEventListener("message", (event: MessageEvent<News & { wake?: boolean; hello?: boolean }>) => {
     if (event.data.wake) wake?.();
     else if (event.data.hello) {
-      if (leading) channel.postMessage({ connection: connection.peek() });
+      if (leading) heardBy?.postMessage({ connection: connection.peek(), last });
     } else hear(event.data);
   });
-  channel?.postMessage({ hello: true });
-  let leading = false;
+  heardBy?.postMessage({ hello: true });
   const begin = (): Promise<void> => {
     leading = true;
     addEventListener("offline", () => wake?.());
     addEventListener("online", () => wake?.());
     return lead();
   };
-  if (channel && navigator.locks) void navigator.locks.request("lk-live " + url(""), begin);
+  if (channel && navigator.locks) void navigator.locks.request(name, begin);
   else void begin();
 }
 

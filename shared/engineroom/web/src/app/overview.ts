@@ -10,40 +10,54 @@ export const overview = signal<Overview | null>(null);
 /** overviewFailed is why it could not be read. */
 export const overviewFailed = signal<Problem | null>(null);
 
-const apart = 1500; // milliseconds between two reads that events ask for
+const apart = 1500; // milliseconds between two reads
+const calm = 5000; // between two that events ask for, and up to a second more: not all tabs read at once
 const atLeast = 20_000;
 
 let readAt = -Infinity;
 let timer = 0;
+let dueAt = Infinity;
 let asking = false;
+let again = false;
 
 async function read(): Promise<void> {
-  if (asking) return;
+  if (asking) {
+    again = true;
+    return;
+  }
   asking = true;
   readAt = performance.now();
   try {
-    overview.value = await api.get<Overview>("/overview");
+    overview.value = await api.get<Overview>("/overview", undefined, AbortSignal.timeout(15_000));
     overviewFailed.value = null;
   } catch (error) {
-    if (error instanceof Problem) overviewFailed.value = error;
+    overviewFailed.value = error instanceof Problem ? error : new Problem(0, "failed", "The overview could not be read", String(error), "");
   } finally {
     asking = false;
+    if (again) refresh();
+    again = false;
   }
 }
 
-/** refresh reads it anew, soon. */
-export function refresh(): void {
-  if (timer) return;
+// readAfter reads it anew when the last read is some milliseconds ago.
+function readAfter(wait: number): void {
+  const at = Math.max(performance.now(), readAt + wait);
+  if (at >= dueAt) return;
+  clearTimeout(timer);
+  dueAt = at;
   timer = window.setTimeout(() => {
-    timer = 0;
+    dueAt = Infinity;
     void read();
-  }, Math.max(0, readAt + apart - performance.now()));
+  }, at - performance.now());
 }
+
+/** refresh reads it anew, soon. */
+export const refresh = (): void => readAfter(apart);
 
 /** keep keeps the overview up to date from now on. A hidden tab keeps its title right too. */
 export function keep(): void {
   void read();
-  listen([], refresh);
+  listen([], () => readAfter(calm + Math.random() * 1000));
   setInterval(() => {
     if (performance.now() - readAt > atLeast) refresh();
   }, 5000);

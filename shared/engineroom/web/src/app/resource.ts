@@ -25,6 +25,9 @@ export interface Watching<T> {
 
 const apart = 1000; // between two reads that events ask for
 
+// passes reports whether an answer says nothing about what was asked: it is asked again.
+const passes = (p: Problem): boolean => p.status === 0 || p.status === 429 || p.status >= 500;
+
 /**
  * useResource reads a route of the API and keeps what it has read up to date. A path of null reads
  * nothing. While the parameters change, the data before is kept; when the path does, it is not.
@@ -32,7 +35,7 @@ const apart = 1000; // between two reads that events ask for
 export function useResource<T>(path: string | null, params?: Params | URLSearchParams, watching: Watching<T> = {}): Resource<T> {
   const key = path === null ? null : path + asQuery(params);
   const [state, set] = useState<{ key: string | null; path: string | null; data?: T; error: Problem | null }>({ key: null, path: null, error: null });
-  const at = useRef({ run: 0, readAt: 0, timer: 0, asking: null as AbortController | null, again: false });
+  const at = useRef({ run: 0, readAt: 0, timer: 0, asking: null as AbortController | null, again: false, failed: 0 });
   const latest = useRef({ path, params, watching });
   latest.current = { path, params, watching };
   const held = useRef(state);
@@ -48,11 +51,15 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
     const { path, params } = latest.current;
     try {
       const data = await api.get<T>(path!, params, asking.signal);
-      if (run === a.run) set({ key, path, data, error: null });
+      if (run !== a.run) return;
+      a.failed = 0;
+      set({ key, path, data, error: null });
     } catch (error) {
       if (run !== a.run || asking.signal.aborted) return;
       const problem = error instanceof Problem ? error : new Problem(0, "failed", "The answer could not be read", String(error), "");
-      set((s) => ({ key, path, data: s.path === path && problem.status === 0 ? s.data : undefined, error: problem }));
+      const keeps = passes(problem);
+      set((s) => ({ key, path, data: keeps && s.path === path ? s.data : undefined, error: problem }));
+      if (keeps) soon(key, Math.max(problem.retryAfter * 1000, Math.min(60_000, 2500 * 2 ** ++a.failed)));
     } finally {
       if (run === a.run) {
         a.asking = null;
@@ -61,9 +68,9 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
     }
   }, []);
 
-  const soon = useCallback((key: string) => {
+  const soon = useCallback((key: string, wait = apart) => {
     const a = at.current;
-    if (a.asking) {
+    if (a.asking && wait === apart) {
       a.again = true;
       return;
     }
@@ -71,7 +78,7 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
     a.timer = window.setTimeout(() => {
       a.timer = 0;
       if (held.current.key === key || held.current.key === null) void read(key);
-    }, Math.max(0, a.readAt + apart - performance.now()));
+    }, Math.max(0, a.readAt + wait - performance.now()));
   }, []);
 
   useEffect(() => {

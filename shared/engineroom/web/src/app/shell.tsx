@@ -19,7 +19,6 @@ import failedIcon from "../icons/failed.svg";
 import idleIcon from "../icons/idle.svg";
 import workingIcon from "../icons/working.svg";
 import type { Tone } from "../ui/status";
-import type { Page } from "./types";
 
 const states: Record<string, [Tone, string, string, string]> = {
   working: ["active", "Working", "◐ ", workingIcon],
@@ -38,9 +37,7 @@ export async function stopOrRelease(): Promise<void> {
         effect: <p>It was stopped by {stop.by}: {stop.reason}. What was parked goes on, and beats run again.</p>,
       });
       if (!yes) return;
-      const set = await api.get<Page<{ id: string; active: boolean; scope: string; target?: string }>>("/kill-switches");
-      const switched = set.items.find((s) => s.active && s.scope === stop.scope && (s.target ?? "") === (stop.target ?? ""));
-      if (switched) await api.post(`/kill-switches/${switched.id}/release`);
+      await api.post(`/kill-switches/${stop.id}/release`);
       toast("Released");
     } else {
       const here = me.peek();

@@ -29,7 +29,7 @@ export interface Overview {
   sentence: string;
   object?: Ref | null;
   verdict: { tone: Tone; text: string; lines: { key: string; tone: Tone; text: string; detail?: string; link: string | null }[] };
-  stop?: { scope: string; target: string; reason: string; by: string; since: string } | null;
+  stop?: { id: string; scope: string; target: string; reason: string; by: string; since: string } | null;
   beat: {
     running: boolean;
     phase?: string | null;

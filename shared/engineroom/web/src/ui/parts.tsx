@@ -1,7 +1,7 @@
 import type { ComponentChildren, RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { href, type Params } from "../app/base";
-import { curl, url } from "../app/api";
+import { curl, Problem, send } from "../app/api";
 import { useKeys } from "../app/keys";
 import { setQuery, useQuery } from "../app/router";
 import { Glyph, Icon } from "./icon";
@@ -114,13 +114,15 @@ export const Seg = ({ of, now, onChange, label }: { of: readonly (readonly [stri
 /** Outputs gives the rows on display as a curl command and as files. */
 export function Outputs({ path, params, csv = true }: { path: string; params?: Params | URLSearchParams; csv?: boolean }) {
   const fetchFile = async (accept: string, ending: string): Promise<void> => {
-    const response = await fetch(url(path, params), { headers: { Accept: accept } });
-    if (!response.ok) {
-      toast("This could not be exported: " + response.status);
+    let address: string;
+    try {
+      const response = await send("GET", path, { params, headers: { Accept: accept } });
+      address = URL.createObjectURL(await response.blob());
+    } catch (error) {
+      toast("This could not be exported: " + (error instanceof Problem ? error.message : "the answer could not be read"));
       return;
     }
     const link = document.createElement("a");
-    const address = URL.createObjectURL(await response.blob());
     link.href = address;
     link.download = path.slice(1).replaceAll("/", "-") + ending;
     link.click();

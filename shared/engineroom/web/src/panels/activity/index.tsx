@@ -83,7 +83,7 @@ function Histogram({ params, since, until }: { params: Record<string, string | n
   const [drag, setDrag] = useState<[number, number] | null>(null);
   const height = 56;
   const b = read.data;
-  if (read.error || (b && b.items.length === 0)) return null;
+  if ((read.error && !b) || (b && b.items.length === 0)) return null;
   const seconds = b?.bucketSeconds ?? 60;
   const start = Math.floor(+new Date(from) / 1000 / seconds) * seconds * 1000;
   const end = until ? +new Date(until) : Math.max(serverNow(), start + seconds * 1000);

@@ -23,7 +23,7 @@ export function Dependencies({ id, count }: { id: string; count: number }) {
   const [query] = useQuery();
   const graph = useResource<Graph>(count ? `/agent-tasks/${seg(id)}/graph` : null, { hops: 2 }, { kinds: ["task."] });
   if (!count) return null;
-  if (graph.error) return <Failed error={graph.error} retry={graph.reload} what="The graph" />;
+  if (graph.error && !graph.data) return <Failed error={graph.error} retry={graph.reload} what="The graph" />;
   if (!graph.data) return null;
   const all = graph.data;
   const nodes = all.nodes.length > most ? [...all.nodes].sort((a, b) => a.hops - b.hops).slice(0, most) : all.nodes;

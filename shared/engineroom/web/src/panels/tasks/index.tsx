@@ -106,7 +106,7 @@ function TaskBoard({ query, filter, names, selected, onCreate }: Props) {
     if (next) go(next.href, at >= 0);
   };
   useKeys({ j: step(1), k: step(-1) });
-  const failed = found.find((r) => r.error);
+  const failed = found.find((r) => r.error && !r.data);
   if (failed?.error) return <section class="panel"><Failed error={failed.error} what="Tasks" retry={() => found.forEach((r) => r.reload())} /></section>;
   if (found.some((r) => r.loading && r.data === undefined)) return <section class="panel"><Loading lines={8} /></section>;
   const shelves: Record<string, Shelf | undefined> = {};
@@ -134,7 +134,7 @@ function TaskList({ query, filter, names, selected, onCreate }: Props) {
   const params = { ...filter, status: query.get("status") ?? undefined };
   const [picked, setPicked] = useState<Set<string>>(new Set());
   const pages = usePages<Task>("/agent-tasks", { ...params, limit: 100 }, (t) => t.id, { kinds: ["task."] });
-  if (pages.error) return <section class="panel"><Failed error={pages.error} what="Tasks" retry={pages.reload} /></section>;
+  if (pages.error && !pages.items) return <section class="panel"><Failed error={pages.error} what="Tasks" retry={pages.reload} /></section>;
   if (!pages.items) return <section class="panel"><Loading lines={8} /></section>;
   const tasks = pages.items;
   if (!tasks.length) return filtered(query) ? <section class="panel"><Filtered what="task" clear={clear} /></section> : <NoTask onCreate={onCreate} />;

@@ -55,7 +55,7 @@ export function Conversation({ id, known, changed }: { id: string; known?: Threa
   const count = (spoken?.messages.length ?? 0) + (spoken?.outbox.length ?? 0);
   useEffect(() => { if (end.current) end.current.scrollTop = end.current.scrollHeight; }, [count]);
   const t = known ?? read.data;
-  if (read.error) return <section class="panel"><Failed error={read.error} retry={read.reload} what="The thread" /></section>;
+  if (read.error && !read.data) return <section class="panel"><Failed error={read.error} retry={read.reload} what="The thread" /></section>;
   if (!t) return <section class="panel"><Loading /></section>;
   const afterwards = () => { why.reload(); void again(); changed(); };
 
