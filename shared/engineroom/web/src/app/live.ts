@@ -88,14 +88,19 @@ function hear(news: News): void {
 }
 
 let last = ""; // id of the last event
+let toldAt = Date.now(); // when the leading tab told something, for a tab that follows
 // What the leading tab knows.
 let heardAt = Date.now();
 let failures = 0;
+let leading = false;
+let signedAt = 0; // when it last let the others know that it hears
 let wake: (() => void) | null = null;
 
 const pollEvery = 5000;
 const streamAgain = 30_000;
 const staleAfter = 15_000;
+const signEvery = 10_000;
+const leaderLostAfter = 40_000;
 
 const pause = (ms: number): Promise<void> =>
   new Promise((done) => {
@@ -122,6 +127,10 @@ function state(mode: Connection["mode"], retryAt = 0): void {
 function heard(): void {
   heardAt = Date.now();
   failures = 0;
+  if (leading && heardAt - signedAt > signEvery) {
+    signedAt = heardAt;
+    channel?.postMessage({ last });
+  }
 }
 
 // stream reads the event stream until it ends. It returns whether it ended as it should.
@@ -182,13 +191,13 @@ function apply(blocks: string[]): void {
   if (events.length || reset) tell({ events, reset });
 }
 
-// poll asks once for what has happened since.
-async function poll(): Promise<void> {
+// poll asks once for what has happened since, and passes it on.
+async function poll(pass: (news: News) => void): Promise<void> {
   const response = await send("GET", "/events", { params: { cursor: last }, signal: AbortSignal.timeout(10_000) });
   const page = (await response.json()) as { items: Happened[]; nextCursor: string; reset?: boolean };
   last = page.nextCursor;
   heard();
-  if (page.items.length || page.reset) tell({ events: page.items, reset: page.reset });
+  if (page.items.length || page.reset) pass({ events: page.items, reset: page.reset });
 }
 
 async function lead(): Promise<void> {
@@ -208,7 +217,7 @@ async function lead(): Promise<void> {
       }
     }
     try {
-      await poll();
+      await poll(tell);
       failures = 2; // polling answers, the stream does not
       state("polling");
     } catch {
@@ -220,13 +229,30 @@ async function lead(): Promise<void> {
   }
 }
 
+// alone reads for this tab only, while the leading tab sleeps: it says nothing for a while.
+async function alone(): Promise<void> {
+  const quiet = (): boolean => !leading && !document.hidden && Date.now() - toldAt > leaderLostAfter;
+  for (;;) {
+    await new Promise((done) => setTimeout(done, pollEvery));
+    if (leading || signedOut.peek()) return;
+    if (!quiet()) continue;
+    const now = connection.peek();
+    if (now.mode !== "polling" && now.mode !== "stale") hear({ connection: { mode: "stale", since: toldAt, retryAt: 0 } });
+    try {
+      await poll((news) => { if (quiet()) hear(news); });
+      if (quiet()) hear({ connection: { mode: "polling", since: Date.now(), retryAt: 0 } });
+    } catch {
+      if (quiet()) hear({ connection: { mode: "stale", since: toldAt, retryAt: Date.now() + pollEvery } });
+    }
+  }
+}
+
 /** follow begins to follow what happens in the workspace. */
 export async function follow(): Promise<void> {
   while (!(await known().then(() => true, () => false))) {
     if (signedOut.peek()) return;
     await pause(pollEvery);
   }
-  let leading = false;
   const name = `lk-live ${url("")} ${me.peek()!.workspaceId}`;
   const heardBy = "BroadcastChannel" in self ? new BroadcastChannel(name) : null;
   channel = heardBy;
@@ -234,7 +260,12 @@ export async function follow(): Promise<void> {
     if (event.data.wake) wake?.();
     else if (event.data.hello) {
       if (leading) heardBy?.postMessage({ connection: connection.peek(), last });
-    } else hear(event.data);
+    } else {
+      // The leading tab is awake again: it tells how it hears.
+      if (Date.now() - toldAt > leaderLostAfter) heardBy?.postMessage({ hello: true });
+      toldAt = Date.now();
+      hear(event.data);
+    }
   });
   heardBy?.postMessage({ hello: true });
   const begin = (): Promise<void> => {
@@ -243,8 +274,10 @@ export async function follow(): Promise<void> {
     addEventListener("online", () => wake?.());
     return lead();
   };
-  if (channel && navigator.locks) void navigator.locks.request(name, begin);
-  else void begin();
+  if (channel && navigator.locks) {
+    void navigator.locks.request(name, begin);
+    void alone();
+  } else void begin();
 }
 
 /** withReset tells everybody to read anew, as after a change of the workspace. */
