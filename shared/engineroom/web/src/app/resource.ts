@@ -19,11 +19,12 @@ export interface Watching<T> {
   patch?: (data: T, events: Happened[]) => T | undefined;
   /** only picks the events that matter. */
   only?: (event: Happened) => boolean;
+  /** apart is how many milliseconds lie between two reads that events ask for; default 1000. */
+  apart?: number;
   /** every is the interval in milliseconds after which the data is read anew in any case. */
   every?: number;
 }
 
-const apart = 1000; // between two reads that events ask for
 
 // passes reports whether an answer says nothing about what was asked: it is asked again.
 const passes = (p: Problem): boolean => p.status === 0 || p.status === 429 || p.status >= 500;
@@ -58,7 +59,7 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
       if (run !== a.run || asking.signal.aborted) return;
       const problem = error instanceof Problem ? error : new Problem(0, "failed", "The answer could not be read", String(error), "");
       const keeps = passes(problem);
-      set((s) => ({ key, path, data: keeps && s.path === path ? s.data : undefined, error: problem }));
+      set((s) => ({ key, path, data: (keeps && s.key === key) || (problem.status === 0 && s.path === path) ? s.data : undefined, error: problem }));
       if (keeps) soon(key, Math.max(problem.retryAfter * 1000, Math.min(60_000, 2500 * 2 ** ++a.failed)));
     } finally {
       if (run === a.run) {
@@ -68,13 +69,15 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
     }
   }, []);
 
-  const soon = useCallback((key: string, wait = apart) => {
+  const soon = useCallback((key: string, after = 0) => {
     const a = at.current;
-    if (a.asking && wait === apart) {
+    if (a.asking && !after) {
       a.again = true;
       return;
     }
     if (a.timer) return;
+    const apart = latest.current.watching.apart ?? 1000;
+    const wait = after || (apart > 1000 ? apart * (1 + Math.random() / 5) : apart); // not all tabs at once
     a.timer = window.setTimeout(() => {
       a.timer = 0;
       if (held.current.key === key || held.current.key === null) void read(key);
@@ -86,8 +89,9 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
       set({ key: null, path: null, error: null });
       return;
     }
-    void read(key);
     const a = at.current;
+    a.failed = 0;
+    void read(key);
     const { kinds, every } = latest.current.watching;
     const ends = kinds && listen(kinds, (events, reset) => {
       const { patch, only } = latest.current.watching;
@@ -100,6 +104,10 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
           set((s) => (s.key === key ? { ...s, data } : s));
           return;
         }
+      }
+      if (reset && a.failed) { // it need not wait any longer to try again
+        clearTimeout(a.timer);
+        a.timer = 0;
       }
       soon(key);
     });

@@ -19,7 +19,13 @@ const names = ["status", "surface", "skill", "agent", "q", "since", "until", "tr
 
 /** ActivityPanel shows what agents did, newest first. It follows live while it is at its top. */
 export default function ActivityPanel({ query }: PanelProps) {
-  const since = useMemo(() => moment(query.get("since")), [query.get("since")]);
+  const [minute, setMinute] = useState(0);
+  useEffect(() => {
+    // "The last hour" goes on with the time, while nobody reads further down.
+    const timer = setInterval(() => { if (!document.hidden && document.getElementById("main")!.scrollTop < 60) setMinute((n) => n + 1); }, 60_000);
+    return () => clearInterval(timer);
+  }, []);
+  const since = useMemo(() => moment(query.get("since")), [query.get("since"), minute]);
   const until = useMemo(() => moment(query.get("until")), [query.get("until")]);
   const params = { ...Object.fromEntries(names.map((n) => [n, query.get(n)])), since, until, limit: 100 };
   const pages = usePages<Activity>("/activity", params, (a) => a.id, { kinds: ["activity"] });
@@ -79,7 +85,7 @@ interface Buckets {
 function Histogram({ params, since, until }: { params: Record<string, string | number | undefined | null>; since?: string; until?: string }) {
   const [box, width] = useWidth<HTMLDivElement>();
   const from = useMemo(() => since ?? new Date(Math.floor((serverNow() - 90 * 60_000) / 60_000) * 60_000).toISOString(), [since]);
-  const read = useResource<Buckets>("/activity/histogram", { ...params, since: from }, { kinds: ["activity"] });
+  const read = useResource<Buckets>("/activity/histogram", { ...params, since: from }, { kinds: ["activity"], apart: 10_000 });
   const [drag, setDrag] = useState<[number, number] | null>(null);
   const height = 56;
   const b = read.data;

@@ -31,7 +31,7 @@ const kinds = [
   "approval.approved", "approval.expired", "approval.rejected", "approval.requested", "execution.failed", "memory.saved", "objective.completed", "objective.created",
   "objective.paused", "objective.resumed", "skill.disabled", "skill.enabled",
 ];
-const events = { kinds: ["automation.", "activity", "skill.", "heal."] };
+const events = { kinds: ["automation.", "activity", "skill.", "heal."], apart: 10_000 };
 
 const statusOf = (a: Automation): string => (a.enabled ? "enabled" : a.disabledBy === "self_healing" ? "self_healing" : "disabled");
 

@@ -21,7 +21,7 @@ interface Memory {
   updatedAt: string;
 }
 
-const events = { kinds: ["memory.", "activity"], every: 60_000 };
+const events = { kinds: ["memory.", "activity"], apart: 10_000, every: 60_000 };
 const filters = ["q", "category", "agent", "minImportance", "expired"];
 const clear = (): void => setQuery(Object.fromEntries(filters.map((f) => [f, null])));
 

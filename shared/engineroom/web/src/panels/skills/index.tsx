@@ -14,12 +14,12 @@ import { Spark } from "./spark";
 import "./skills.css";
 
 const kinds = ["builtin", "http", "mcp", "lambda"];
-const news = ["skill.", "heal.", "kill_switch.", "activity"];
+const news = ["skill.", "heal.", "kill_switch."];
 
 // Skills shows what the agent can do, and which of it fails.
 export default function Skills({ id }: { id?: string }) {
   const [query, set] = useQuery();
-  const health = useResource<Page<Health>>("/skills/health", { days: 14 }, { kinds: news });
+  const health = useResource<Page<Health>>("/skills/health", { days: 14 }, { kinds: news, every: 60_000 });
   const skills = useResource<Page<Skill>>("/skills", { limit: 200 }, { kinds: ["skill."] });
   const switches = useResource<Page<Switch>>("/kill-switches", { active: "true", limit: 50 }, { kinds: ["kill_switch."] });
   const active = useResource<Page<Heal>>("/heals", { status: "active", limit: 20 }, { kinds: ["heal.", "skill."] });

@@ -95,7 +95,7 @@ function TaskBoard({ query, filter, names, selected, onCreate }: Props) {
   const found = statuses.map((status) =>
     // The list is of a constant length, and so are the hooks.
     useResource<Page<Task>>(only && only !== status ? null : "/agent-tasks",
-      { ...filter, status, limit: lengths[status] ?? 50, sort: status === "PENDING" ? "-priority" : undefined }, { kinds: ["task."] }),
+      { ...filter, status, limit: lengths[status] ?? 50, sort: status === "PENDING" ? "-priority" : undefined }, { kinds: ["task."], apart: 5000 }),
   );
   const cards = (): HTMLAnchorElement[] => [...document.querySelectorAll<HTMLAnchorElement>(".board .card")];
   const step = (by: number) => (): void => {

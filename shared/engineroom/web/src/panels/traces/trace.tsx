@@ -1,4 +1,4 @@
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { api, can, serverNow } from "../../app/api";
 import { href } from "../../app/base";
 import { fmt, second } from "../../app/fmt";
@@ -21,9 +21,11 @@ export const titleOf = (t: { title?: string | null; surface: string; startedAt: 
 
 /** TracePage is one trace: its totals, its waterfall, and a pane for the span that is selected. */
 export function TracePage({ id, query }: { id: string; query: URLSearchParams }) {
+  const runs = useRef<ReadonlySet<string>>(new Set());
   const read = useResource<Trace>("/traces/" + encodeURIComponent(id), undefined, {
-    kinds: ["execution.", "activity", "step", "lane.", "approval."], only: (e) => !e.traceId || e.traceId === id,
+    kinds: ["execution.", "activity", "step", "lane.", "approval."], only: (e) => e.traceId === id || (e.kind === "step" && runs.current.has(e.subject ?? "")),
   });
+  runs.current = useMemo(() => new Set(read.data?.executions.map((e) => e.id)), [read.data]);
   return (
     <div class="page">
       <Shown of={read} what="The trace" lines={8}>{(t) => <Whole t={t} query={query} />}</Shown>

@@ -17,7 +17,7 @@ export function Deliveries({ id }: { id?: string }) {
   const direction = query.get("direction") === "outbound" ? "outbound" : "inbound";
   const out = direction === "outbound";
   const params = { direction, status: query.get("status"), [out ? "endpointId" : "sourceId"]: query.get(out ? "endpointId" : "sourceId"), limit: 200 };
-  const list = useResource<Page<Delivery>>("/deliveries", params, { kinds: ["delivery.", "webhook.", "inbox.", "activity"], every: 30_000 });
+  const list = useResource<Page<Delivery>>("/deliveries", params, { kinds: ["delivery.", "webhook.", "inbox.", "activity"], apart: 10_000, every: 30_000 });
   const endpoints = useResource<Page<Endpoint>>(out ? "/webhook-endpoints" : null, { limit: 200 });
   const url = (d: Delivery) => endpoints.data?.items.find((e) => e.id === d.endpointId)?.url;
   const rows = list.data?.items ?? [];
