@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, Problem } from "./api";
 import { query as asQuery, type Params } from "./base";
+import { listen } from "./live";
 import { useResource, type Watching } from "./resource";
 import type { Page } from "./types";
 
@@ -16,7 +17,8 @@ export interface Pages<T> {
 
 /**
  * usePages reads the first page of a list, keeps it up to date, and reads on by cursor. Rows that new ones
- * push out of the first page are kept, so that no gap opens before the pages behind it.
+ * push out of the first page are kept, so that no gap opens before the pages behind it; those that left it
+ * otherwise are not.
  */
 export function usePages<T>(path: string | null, params: Params, keyOf: (row: T) => string, watching: Watching<Page<T>> = {}): Pages<T> {
   const first = useResource<Page<T>>(path, params, watching);
@@ -31,9 +33,23 @@ export function usePages<T>(path: string | null, params: Params, keyOf: (row: T)
     before.current = { key, page: first.data };
     if (was.key !== key || !was.page || !first.data || was.page === first.data || !own.items.length) return;
     const now = new Set(first.data.items.map(keyOf));
-    const out = was.page.items.filter((row) => !now.has(keyOf(row)));
+    const out = was.page.items.slice(was.page.items.findLastIndex((row) => now.has(keyOf(row))) + 1); // all at its end
     if (out.length && first.data.nextCursor) setRest((r) => (r.key === key ? { ...r, items: [...out, ...r.items] } : r));
   }, [key, first.data]);
+
+  // A row that got another status than the list asks for leaves it.
+  const asked = params.status ? String(params.status).toLowerCase() : "";
+  const held = own.items.length > 0;
+  useEffect(() => {
+    if (!asked || !held || !watching.kinds) return;
+    return listen(watching.kinds, (events) => {
+      const left = new Set<string>();
+      for (const e of events) {
+        if (e.subject && typeof e.data.status === "string" && e.data.status.toLowerCase() !== asked) left.add(e.subject);
+      }
+      if (left.size) setRest((r) => (r.key === key ? { ...r, items: r.items.filter((row) => !left.has(keyOf(row))) } : r));
+    });
+  }, [key, held]);
 
   const next = own.items.length ? own.next : first.data?.nextCursor;
   const more = async (): Promise<void> => {
