@@ -11,9 +11,9 @@ import (
 
 // pageTests are the tests of the frame, and of Overview, Activity, Traces and Console.
 var pageTests = []func(*room){
-	frame, firstLoad, oneWorkspace, keepsWhatItHas, overview, followsLive, filtersInTheAddress, waterfall, compareTwo, replayAndFork, console, palette, keyboardOnly, statuses, routes,
+	frame, firstLoad, oneWorkspace, keepsWhatItHas, failures, leftTheFilter, overview, followsLive, filtersInTheAddress, waterfall, compareTwo, replayAndFork, console, palette, keyboardOnly, statuses, routes,
 	standaloneOf("overview", "activity", "traces", "console", "tasks"),
-	standaloneOf("objectives", "automations", "agents", "approvals", "lanes"),
+	standaloneOf("objectives", "automations", "agents", "approvals", "failures", "lanes"),
 	standaloneOf("threads", "skills", "spend", "memory", "webhooks"),
 	standaloneOf("members", "keys", "secrets", "settings", "audit"),
 }
@@ -70,7 +70,7 @@ const noting = `(() => {
 	const ask = window.fetch;
 	window.asked = [];
 	window.fetch = (url, how) => {
-		window.asked.push({url, method: how.method, workspace: how.headers["X-Workspace-Id"] ?? ""});
+		window.asked.push({url, method: how.method, workspace: how.headers["X-Workspace-Id"] ?? "", body: how.body});
 		return window.answer?.(url) ?? ask(url, how);
 	};
 })()`
@@ -106,6 +106,61 @@ func keepsWhatItHas(r *room) {
 	r.until(`document.querySelectorAll("table[aria-label=Activity] tbody tr").length > 1`)
 	r.must(r.Eval(r.ctx, `window.answer = undefined`, nil))
 	r.until(`!document.querySelector("#main [role=alert]") && document.querySelectorAll("table[aria-label=Activity] tbody tr").length > 1`)
+}
+
+// failures: what failed can be opened and dismissed; what failed again since is not dismissed unseen.
+func failures(r *room) {
+	r.open("overview")
+	r.until(one(`a.cell[href$="engine/failures"]`))
+	r.must(r.Eval(r.ctx, noting, nil))
+	r.must(r.Eval(r.ctx, `(() => {
+		const of = (status, body) => Promise.resolve(new Response(JSON.stringify(body), {status}));
+		window.failed = [{kind: "task", id: "one", title: "Mow the lawn", why: "no fuel", at: "2026-01-02T03:04:05Z"}];
+		window.dismissed = [];
+		window.answer = (url) => {
+			if (url.endsWith("/dismiss")) {
+				dismissed.push(url);
+				if (dismissed.length === 1) return of(409, {code: "failed_again", title: "It failed again"});
+				failed = [];
+				return of(200, {});
+			}
+			if (/failures[?]/.test(url)) return of(200, {items: failed, nextCursor: null});
+		};
+	})()`, nil))
+	r.press("g", "f")
+	r.until(row("Mow the lawn") + `.querySelector('a[href$="engine/tasks/one"]')`)
+	r.click(row("Mow the lawn") + `.querySelector("button")`)
+	r.until(says(".toast", "failed again") + " && " + row("Mow the lawn"))
+	r.click(row("Mow the lawn") + `.querySelector("button")`)
+	r.until(says(".empty", "Nothing failed") + ` && dismissed.every(url => url.endsWith("/failures/task/one/dismiss"))`)
+	r.until(`asked.filter(a => a.url.endsWith("/dismiss")).every(a => a.body === '{"at":"2026-01-02T03:04:05Z"}')`)
+}
+
+// leftTheFilter: a row that is no longer in the list's first page, and not pushed out by new ones, is gone.
+func leftTheFilter(r *room) {
+	r.open("overview")
+	r.must(r.Eval(r.ctx, noting, nil))
+	r.must(r.Eval(r.ctx, `(() => {
+		const task = (n) => ({id: "task-" + n, title: "Task number " + n + ".", status: "PENDING", priority: 5, tags: [], createdAt: "2026-01-02T03:04:05Z"});
+		window.first = [1, 2, 3, 4].map(task);
+		window.answer = (url) => {
+			if (!/agent-tasks[?]/.test(url)) return;
+			const page = url.includes("cursor=") ? {items: [task(5), task(6)], nextCursor: null} : {items: first, nextCursor: "more"};
+			return Promise.resolve(new Response(JSON.stringify(page)));
+		};
+	})()`, nil))
+	r.must(r.Eval(r.ctx, `(() => {
+		const a = document.createElement("a");
+		a.href = document.querySelector('.nav a[href$="engine/tasks"]').href + "?view=list&status=PENDING";
+		document.getElementById("main").append(a);
+		a.click();
+	})()`, nil))
+	r.until(row("Task number 6."))
+	// The second row left the list; a new one pushed the fourth out.
+	r.must(r.Eval(r.ctx, `first = [{...first[0], id: "task-0", title: "Task number 0."}, first[0], first[2]]`, nil))
+	r.task("Somebody else's", nil) // its event makes the page read
+	r.until(row("Task number 0."))
+	r.until(row("Task number 4.") + " && !" + row("Task number 2."))
 }
 
 // overview: the sentence, the verdict's six lines, the strip and what happened last.

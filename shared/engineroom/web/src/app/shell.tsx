@@ -82,7 +82,7 @@ function Header({ palette }: { palette: () => void }) {
               <span class="lbl">{o!.today.capMicroUsd ? fmt.money(o!.today.capMicroUsd) : fmt.tokens(o!.today.capTokens)}</span></>
           )}
         </a>
-        <a class="cell" href={href("activity", { status: "error" })}>
+        <a class="cell" href={href("failures")}>
           <Glyph tone={o?.failures.count ? "failed" : "quiet"} /><b>{o?.failures.count ?? 0}</b> <span class="lbl">{o?.failures.count === 1 ? "failure" : "failures"}</span><span class="sr"> open</span>
         </a>
         <a class="cell" href={href("approvals")}>

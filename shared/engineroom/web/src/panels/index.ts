@@ -29,6 +29,7 @@ export const entries: Entry[] = [
   { page: "automations", title: "Automations", icon: "clock", key: "u", group: "Work", load: () => import("./automations") },
   { page: "agents", title: "Agents", icon: "agent", key: "g", group: "Work", load: () => import("./agents") },
   { page: "approvals", title: "Approvals", icon: "hand", key: "p", group: "Control", load: () => import("./approvals") },
+  { page: "failures", title: "Failures", icon: "x", key: "f", group: "Control", needs: "list-failures", load: () => import("./failures") },
   { page: "lanes", title: "Lanes", icon: "lane", key: "l", group: "Control", load: () => import("./lanes") },
   { page: "threads", title: "Threads", icon: "chat", key: "h", group: "Control", load: () => import("./threads") },
   { page: "skills", title: "Skills", icon: "tool", key: "s", group: "Control", load: () => import("./skills") },
@@ -39,5 +40,5 @@ export const entries: Entry[] = [
   { page: "keys", title: "Keys", icon: "key", group: "Workspace", load: () => import("./keys") },
   { page: "secrets", title: "Secrets", icon: "lock", group: "Workspace", needs: "list-secrets", load: () => import("./secrets") },
   { page: "settings", title: "Settings", icon: "gear", group: "Workspace", load: () => import("./settings") },
-  { page: "audit", title: "Audit", icon: "list", group: "Workspace", load: () => import("./audit") },
+  { page: "audit", title: "Audit", icon: "list", group: "Workspace", needs: "list-audit", load: () => import("./audit") },
 ];

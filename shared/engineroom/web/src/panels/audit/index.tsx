@@ -1,4 +1,4 @@
-import { Choose, Empty, Filtered, Filters, fmt, List, Outputs, type Page, PageHead, Panel, setQuery, Shown, Time, TraceLink, useQuery, useResource } from "../../ui";
+import { can, Choose, Empty, Filtered, Filters, fmt, List, NotAllowed, Outputs, type Page, PageHead, Panel, setQuery, Shown, Time, TraceLink, useQuery, useResource } from "../../ui";
 import "./audit.css";
 
 interface Entry {
@@ -23,8 +23,11 @@ function since(relative: string | null): string | null {
 // Audit shows what people changed: who, what, when and why.
 export default function Audit() {
   const [query] = useQuery();
+  const may = can("list-audit");
   const params = { since: since(query.get("since")), by: query.get("by"), action: query.get("action"), limit: 200 };
-  const audit = useResource<Page<Entry> & { next?: string | null }>("/audit", params, { kinds: ["activity"] });
+  const audit = useResource<Page<Entry> & { next?: string | null }>(may ? "/audit" : null, params, {
+    kinds: ["activity"], only: (e) => String(e.data.skill ?? "").includes("."), // changes are named "skill.create", calls "create_task"
+  });
   const rows = audit.data?.items ?? [];
   const filtered = params.since || params.by || params.action;
   const of = (pick: (e: Entry) => string) => [...new Set(rows.map(pick))].filter(Boolean).sort().map((v) => [v, v] as const);
@@ -38,7 +41,7 @@ export default function Audit() {
         <Outputs path="/audit" params={params} />
       </Filters>
       <Panel title="Changes" note={rows.length ? `${fmt.count(rows.length)}${audit.data?.nextCursor || audit.data?.next ? "+" : ""}, newest first` : "newest first"}>
-        <Shown of={audit} what="The audit">
+        {!may ? <NotAllowed who="An admin">Who changed what is shown to admins and owners.</NotAllowed> : <Shown of={audit} what="The audit">
           {() => rows.length ? (
             <List label="Changes" rows={rows} rowKey={(e) => e.id} columns={[
               { key: "at", head: "At", width: "104px", cell: (e) => <Time at={e.createdAt} /> },
@@ -49,7 +52,7 @@ export default function Audit() {
             ]} />
           ) : filtered ? <Filtered what="change" clear={() => setQuery({ since: null, by: null, action: null })} />
             : <Empty title="Nothing was changed yet">Every change that a person or a key makes stands here: who, what, when, and in which trace.</Empty>}
-        </Shown>
+        </Shown>}
       </Panel>
     </div>
   );

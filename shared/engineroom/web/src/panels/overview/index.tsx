@@ -117,7 +117,7 @@ function Needs({ o }: { o: Overview }) {
           {o.needs.slice(0, 6).map((n) => {
             const failed = n.kind === "failure" ? failureOf(n.id) : "";
             const to = n.kind === "approval" ? "approvals/" + n.id : n.kind === "lane" ? "lanes/" + encodeURIComponent(n.id)
-              : failed === "task" ? "tasks/" + n.id : failed === "execution" ? "activity?status=error" : failed === "message" ? "threads" : failed === "delivery" ? "webhooks" : needPage[n.kind] ?? "activity";
+              : failed === "task" ? "tasks/" + n.id : failed === "execution" ? "failures" : failed === "message" ? "threads" : failed === "delivery" ? "webhooks" : needPage[n.kind] ?? "activity";
             return (
               <li key={n.kind + n.id}><Glyph tone={n.tone} /><div><a class="trunc lnk t" href={href(to)} title={n.title}>{n.title}</a><small class="trunc">{n.why} · <Ago at={n.at} /></small></div>
                 {failed === "task" && can("retry-agent-task")

@@ -1,0 +1,62 @@
+import { usePages } from "../../app/pages";
+import { refresh } from "../../app/overview";
+import { Ago, api, can, Clear, Failed, href, Loading, PageHead, Problem, seg, toast } from "../../ui";
+
+interface Failure {
+  kind: "task" | "execution" | "message" | "delivery";
+  id: string;
+  title: string;
+  why: string;
+  at: string;
+  traceId?: string | null;
+}
+
+const kinds = { task: "Task", execution: "Run", message: "Message", delivery: "Delivery" };
+const events = { kinds: ["task.", "execution.", "delivery.", "message.", "failure."], apart: 5000 };
+
+// where is the page on which one sees what failed.
+const where = (f: Failure): string =>
+  f.kind === "task" ? "tasks/" + seg(f.id) : f.traceId ? "traces/" + seg(f.traceId) : f.kind === "delivery" ? "webhooks" : f.kind === "message" ? "threads" : "activity?status=error";
+
+// Failures lists what failed and needs a person, the newest first.
+export default function Failures() {
+  const pages = usePages<Failure>("/failures", { limit: 50 }, (f) => f.kind + f.id, events);
+  const dismiss = async (f: Failure): Promise<void> => {
+    try {
+      await api.post(`/failures/${seg(f.kind)}/${seg(f.id)}/dismiss`, { at: f.at });
+      toast("Dismissed. It comes back when it fails again.");
+    } catch (error) {
+      const again = error instanceof Problem && error.code === "failed_again";
+      toast(again ? "It has failed again since. Read it anew." : error instanceof Problem ? error.message : "That did not work");
+    }
+    pages.reload();
+    refresh();
+  };
+  const items = pages.items;
+  return (
+    <div class="page">
+      <PageHead title="Failures">What failed and has not succeeded since. A dismissed failure comes back when the same thing fails again.</PageHead>
+      <section class="panel" aria-label="Failures">
+        {!items ? pages.error ? <Failed error={pages.error} retry={pages.reload} what="Failures" /> : <Loading lines={6} />
+          : !items.length ? <Clear title="Nothing failed">A task, a run, a message or a delivery that fails stands here until it succeeds or a person dismisses it.</Clear>
+            : <div class="scroll"><table class="tbl fixed" aria-label="Failures">
+                <thead><tr><th>What</th><th class="hide-p" style={{ width: "84px" }}>Kind</th><th class="hide-p">Why</th><th class="r hide-p" style={{ width: "110px" }}>At</th><th style={{ width: "176px" }}><span class="sr">Actions</span></th></tr></thead>
+                <tbody>{items.map((f) => (
+                  <tr key={f.kind + f.id} data-id={f.id}>
+                    <td><a class="trunc block lnk" href={href(where(f))} title={f.title}><b>{f.title}</b></a></td>
+                    <td class="hide-p">{kinds[f.kind] ?? f.kind}</td>
+                    <td class="hide-p"><span class="trunc block muted" title={f.why}>{f.why}</span></td>
+                    <td class="r hide-p"><Ago at={f.at} /></td>
+                    <td class="r"><span class="acts">
+                      <a class="btn sm" href={href(where(f))}>Open<span class="sr"> {f.title}</span></a>
+                      {can("dismiss-failure") && <button type="button" class="btn sm" onClick={() => void dismiss(f)}>Dismiss<span class="sr"> {f.title}</span></button>}
+                    </span></td>
+                  </tr>
+                ))}</tbody>
+              </table></div>}
+        {items && pages.more && <button type="button" class="btn ghost" onClick={pages.more}>More</button>}
+        {items && pages.error && <Failed error={pages.error} retry={pages.reload} what="More of it" />}
+      </section>
+    </div>
+  );
+}
