@@ -160,7 +160,7 @@ func (s *Supervisor) lose(ctx context.Context, ws db.Workspace, t task.Task, why
 }
 
 // GoOn makes the row of the task due that a lane belongs to: what it waited for has happened, or its
-// process has died. A task that waits for a person has no open row.
+// process has died. The row of a task that waits for a person is due only minutes later.
 func (w *Worker) GoOn(ctx context.Context, b *db.Batch, subject lane.Name) {
 	if id, ok := lane.TaskOf(subject); ok {
 		w.Outbox.Revive(ctx, b, kickFor(id))
