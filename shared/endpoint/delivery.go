@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -89,11 +90,11 @@ func (s *Store) Deliveries(ctx context.Context, ws db.Workspace, f Filter) ([]De
 	before := f.Before.orEnd()
 	q, args := s.q.Deliveries, []any{db.Null(f.Status), db.Null(f.Event), before.At, before.ID, f.Limit}
 	if f.Endpoint != "" {
-		to, err := uuid.Parse(f.Endpoint)
-		if err != nil {
+		to := strings.ToLower(f.Endpoint)
+		if !isID(to) {
 			return nil, nil // there is none of that id
 		}
-		q, args = s.q.DeliveriesTo, append(args, to.String())
+		q, args = s.q.DeliveriesTo, append(args, to)
 	}
 	err := s.db.Each(ctx, ws, collectDeliveries(&found), q, args...)
 	if err != nil {
@@ -101,6 +102,8 @@ func (s *Store) Deliveries(ctx context.Context, ws db.Workspace, f Filter) ([]De
 	}
 	return found, nil
 }
+
+func isID(s string) bool { return len(s) == len(uuid.Nil.String()) && uuid.Validate(s) == nil }
 
 // Redeliver adds to a transaction that the event of a delivery is sent again, to the endpoint as it is
 // now, with the same webhook-id and all attempts. It does not wait for others of its task. Errors:
