@@ -218,6 +218,7 @@ func approvals(r *room) {
 	// By keys alone: E edits, a wrong value is refused at its field, A approves what was edited.
 	r.open("approvals/" + ids[1] + "?skill=create_task")
 	r.until(says(".args dd", "Call the customer"))
+	r.until(one(".ap [aria-keyshortcuts=A]")) // its keys are known
 	r.press("e")
 	r.until(`document.querySelector("#arg-priority")`)
 	r.fill("#arg-priority", "77")
