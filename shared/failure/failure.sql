@@ -16,7 +16,7 @@
   UNION ALL
   SELECT CASE o.kind WHEN 'message' THEN 'message' ELSE 'delivery' END, o.id, o.updated_at
     FROM outbox o
-   WHERE o.workspace_id = $1 AND (o.kind = 'message' AND o.status IN ('failed', 'uncertain') OR o.kind = 'webhook' AND o.status = 'failed')
+   WHERE o.workspace_id = $1 AND o.kind IN ('message', 'webhook') AND o.status IN ('failed', 'uncertain')
   UNION ALL
   SELECT 'delivery', i.id, i.updated_at
     FROM inbox i

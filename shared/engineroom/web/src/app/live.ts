@@ -150,8 +150,6 @@ async function stream(): Promise<boolean> {
     const response = await send("GET", "/events", { headers, signal: quiet.signal });
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
     heard();
-    // What happened between the page's first reads and now is in no event.
-    if (!headers["Last-Event-ID"]) tell({ reset: true });
     state("live");
     let buffer = "";
     for (;;) {
