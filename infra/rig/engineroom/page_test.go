@@ -314,6 +314,7 @@ func keyboardOnly(r *room) {
 	r.until(`document.activeElement.id === "main"`)
 	r.press("j", "Enter")
 	r.until(`location.pathname.startsWith("/engine/traces/")`)
+	r.until(`document.querySelectorAll("[data-span]").length > 1`)
 	r.settles()
 	r.press("j", "j")
 	r.until(one(".det"))

@@ -150,9 +150,21 @@ func eval[T any](r *room, js string) (v T) {
 // click clicks on the element of an expression when it is there.
 func (r *room) click(element string) {
 	r.Helper()
-	r.until(element)
-	r.must(r.Eval(r.ctx, element+`.scrollIntoView({block: "center"})`, nil))
-	r.must(r.Click(r.ctx, element))
+	for range 5 { // a live page may move the element between the look and the click
+		r.until(element)
+		r.must(r.Eval(r.ctx, `(() => {
+			window.clicked = undefined;
+			document.addEventListener("click", (event) => {
+				const element = `+element+`;
+				window.clicked = !!element && element.contains(event.target);
+			}, { capture: true, once: true });
+			`+element+`.scrollIntoView({block: "center"});
+		})()`, nil))
+		r.must(r.Click(r.ctx, element))
+		if !eval[bool](r, `window.clicked === false`) {
+			return
+		}
+	}
 }
 
 // press presses keys, one after the other.

@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 type Keys = Record<string, (event: KeyboardEvent) => void>;
 const layers: { current: Keys }[] = [];
@@ -29,7 +29,7 @@ export const single = {
 export function useKeys(keys: Keys): void {
   const layer = useRef(keys);
   layer.current = keys;
-  useEffect(() => {
+  useLayoutEffect(() => { // what is on display has its keys
     layers.push(layer);
     return () => {
       layers.splice(layers.indexOf(layer), 1);
