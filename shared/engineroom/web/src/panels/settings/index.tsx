@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { api, can, confirm, me, PageHead, Panel, Problem, seg, Shown, toast, useResource } from "../../ui";
 import { groups, labels } from "./labels";
 import "./settings.css";
@@ -29,7 +29,7 @@ function Form({ workspace: w, reload }: { workspace: Workspace; reload: () => vo
   const [name, setName] = useState(w.name);
   const [values, setValues] = useState<Record<string, string>>(now);
   const [wrong, setWrong] = useState<Record<string, string>>({});
-  useEffect(() => { setName(w.name); setValues(now); }, [w.name, JSON.stringify(now)]); // what is typed stays while the same is read anew
+  useLayoutEffect(() => { setName(w.name); setValues(now); }, [w.name, JSON.stringify(now)]); // what is typed stays while the same is read anew
   const changed = Object.keys(now).filter((k) => values[k] !== now[k]);
   const dirty = changed.length > 0 || name !== w.name;
   const save = async (e: Event) => {
