@@ -56,7 +56,7 @@ func TestInABrowser(t *testing.T) {
 		need(t, p.Close(ctx))
 	}
 	t.Run("together", func(t *testing.T) {
-		for _, test := range slices.Concat(pageTests, panels1Tests, panels2Tests) {
+		for _, test := range slices.Concat(pageTests, workTests, controlTests) {
 			t.Run(nameOf(test), func(t *testing.T) {
 				t.Parallel()
 				run(t, test)

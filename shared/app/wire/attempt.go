@@ -15,7 +15,7 @@ import (
 
 // attempt meters a model call of an attempt at a task. What the attempt is expected to use was reserved
 // when it was assigned, so a call reserves nothing: it is refused when a budget that covers the task is
-// spent. What it has used is taken from the reservation.
+// spent. The tokens that it used are taken from the reservation.
 func (m meter) attempt(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
 	t, err := m.tasks.Get(ctx, c.Workspace, c.Task)
 	if err != nil {

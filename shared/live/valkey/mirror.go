@@ -175,7 +175,7 @@ func (c *Client) Beat(ctx context.Context, b live.Heartbeat) error {
 	})
 }
 
-// news publishes what has happened. Whoever listens may miss it, as always in a Redis.
+// news publishes what has happened. A subscriber may miss it: Redis keeps no message for those who are away.
 func (c *Client) news(ctx context.Context, p redis.Pipeliner, ws db.Workspace, n live.News) {
 	for channel, events := range map[string][]event.Event{"tasks:events": n.Tasks, "agents:events": n.Agents} {
 		for _, e := range events {

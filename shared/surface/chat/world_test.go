@@ -173,12 +173,17 @@ func newWorld(t testing.TB, e dbtest.Env, change ...func(*chat.Handler)) *world 
 
 // limited has the limits of messages apply, on a clock that the caller sets.
 func limited(clock func() time.Time) func(*chat.Handler) {
+	return limitedTelling(clock, slog.New(slog.DiscardHandler))
+}
+
+// limitedTelling is limited with the log of the limits.
+func limitedTelling(clock func() time.Time, log *slog.Logger) func(*chat.Handler) {
 	return func(h *chat.Handler) {
 		store, err := ratelimit.New(h.DB)
 		if err != nil {
 			panic(err)
 		}
-		h.Limits = ratelimit.NewCache(store, clock, slog.New(slog.DiscardHandler))
+		h.Limits = ratelimit.NewCache(store, clock, log)
 		h.Failures = ratelimit.NewFailures(ratelimit.BadCredentials, clock)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// panels2Tests are the tests of Lanes, Threads, Skills, Spend, Webhooks and the pages of the workspace.
-var panels2Tests = []func(*room){
+// controlTests are the tests of Lanes, Threads, Skills, Spend, Webhooks and the pages of the workspace.
+var controlTests = []func(*room){
 	laneReleased, threadUnlocked, healUndone, skillStopped, skillFilters, budgetsMoved, webhookIn, webhookOut, memberAudited, keysAndSecrets, settingsChanged,
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
 )
 
-// panels1Tests are the tests of Tasks, Agents, Objectives, Automations, Approvals and Memory.
-var panels1Tests = []func(*room){
+// workTests are the tests of Tasks, Agents, Objectives, Automations, Approvals and Memory.
+var workTests = []func(*room){
 	whyATaskWaits, cancelATaskWithItsDependents, filtersOfTasks, createATaskByKeyboard, manyTasksAtOnce,
 	approvals, decidedElsewhere, objectives, automations, agents, memories, emptyPanels, hostileWork,
 }
