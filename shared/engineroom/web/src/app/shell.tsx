@@ -341,7 +341,7 @@ export function Shell() {
   }, [o?.state, title]);
   // The page behind a link is read from its beginning, also by a screen reader.
   const first = useRef(true);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (first.current) first.current = false;
     else document.getElementById("main")?.focus({ preventScroll: true });
   }, [place.value.page]);

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /** Asking is what a confirm dialog asks. */
 export interface Asking {
@@ -38,7 +38,7 @@ function Dialog(a: NonNullable<typeof asked.value>) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [reason, setReason] = useState(a.initial ?? "");
   const [typed, setTyped] = useState("");
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     dialog.current!.showModal();
     return () => {

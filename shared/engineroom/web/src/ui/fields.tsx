@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../app/api";
 import "./fields.css";
 
@@ -91,7 +91,7 @@ export function FieldsDialog(props: {
   const [texts, setTexts] = useState(() => Object.fromEntries(fields.map((f) => [f.name, shown(f)])));
   const [wrong, setWrong] = useState<Record<string, string>>({});
   const [busy, setBusy] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     const d = dialog.current!;
     d.showModal();

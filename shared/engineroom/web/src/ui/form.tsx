@@ -1,5 +1,5 @@
 import { render, type ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../app/api";
 import "./form.css";
 
@@ -61,7 +61,7 @@ function FormDialog<R>({ title, text, fields, action, danger, submit, end }: For
   const [values, setValues] = useState(() => initial(fields));
   const [wrong, setWrong] = useState("");
   const [busy, setBusy] = useState(false);
-  useEffect(() => dialog.current?.showModal(), []);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
   const put = (name: string, value: string | number | boolean) => setValues((v) => ({ ...v, [name]: value }));
   const send = async (e: Event) => {
     e.preventDefault();

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useKeys } from "../app/keys";
 import { go } from "../app/router";
 
@@ -115,7 +115,7 @@ export function List<T>(p: ListProps<T>) {
     ...(at >= 0 && (p.onOpen || p.href) ? { Enter: () => open(p.rows[at]!) } : {}),
     ...(p.onPick && at >= 0 ? { x: (e: KeyboardEvent) => pick(p.rows[at]!, e.shiftKey) } : {}),
   });
-  useEffect(() => setCursor(null), [p.selected]);
+  useLayoutEffect(() => setCursor(null), [p.selected]);
 
   const onClick = (event: MouseEvent): void => {
     const from = event.target as Element;

@@ -1,5 +1,5 @@
 import type { ComponentChildren, RefObject } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { href, type Params } from "../app/base";
 import { curl, Problem, send } from "../app/api";
 import { useKeys } from "../app/keys";
@@ -57,7 +57,7 @@ export function Search({ name = "q", placeholder }: { name?: string; placeholder
   const [text, setText] = useState(now);
   const field = useRef<HTMLInputElement>(null);
   const typed = useRef(0);
-  useEffect(() => setText(now), [now]);
+  useLayoutEffect(() => setText(now), [now]); // before anything is typed
   useEffect(() => () => clearTimeout(typed.current), []);
   useKeys({ "/": () => field.current?.focus() });
   const set = (value: string, at: number): void => {
@@ -185,7 +185,7 @@ export const Field = ({ label, error, note, children }: { label: string; error?:
 /** Sheet is a dialog with a form of one's own. */
 export function Sheet({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     dialog.current!.showModal();
     return () => {

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { Since } from "../../ui/marks";
 import {
   api, can, Code, confirm, Countdown, fmt, Glyph, href, Icon, Problem, seg, setQuery, Status, toast, TraceLink, useKeys, useQuery, useResource,
@@ -23,7 +23,7 @@ export function Card({ a, count, onDecided, onStale, back }: { a: Approval; coun
   const [busy, setBusy] = useState(false);
   const [gone, setGone] = useState("");
   const [settled, setSettled] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => { // no click and no key comes between the new call and this
     setSettled(false);
     const timer = setTimeout(() => setSettled(true), settle);
     setDraft({});
