@@ -323,9 +323,12 @@ func legal(ops []porcupine.Operation) (ok bool, text string) {
 // TestHistoriesOfALaneAreLegal (R1): whatever clients do concurrently, a lane behaves like one
 // lease register whose fence only rises.
 func TestHistoriesOfALaneAreLegal(t *testing.T) {
-	histories := 10_000
-	if testing.Short() {
-		histories = 200
+	histories := 1_000
+	switch {
+	case promise.Full():
+		histories = 10_000
+	case testing.Short():
+		histories = 100
 	}
 	onEach(t, func(t *testing.T, w world) {
 		proof := promise.Of(t, "R1", "histories of concurrent clients on "+w.Engine+", checked as a lease register", "0 illegal")
@@ -344,9 +347,9 @@ func concurrently(t *testing.T, engine string) []world {
 }
 
 func TestHistoriesOfTwoProcessesOnOneFileAreLegal(t *testing.T) {
-	histories := 200
+	histories := 100
 	if testing.Short() {
-		histories = 20
+		histories = 10
 	}
 	worlds := concurrently(t, dbtest.OnSQLite)
 	second := worlds[0]

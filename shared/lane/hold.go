@@ -170,7 +170,7 @@ const (
 func (s *Store) Take(ctx context.Context, r Request, wait Wait, reads func(*db.Batch)) (h *Hold, err error) {
 	begun := time.Now()
 	defer func() { s.answered(r.Lane, begun, err) }()
-	until := begun.Add(wait.Limit)
+	until, warned := begun.Add(wait.Limit), false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		h, err := s.acquire(ctx, r, reads)
 		busy, isBusy := errors.AsType[*BusyError](err)
@@ -183,6 +183,10 @@ func (s *Store) Take(ctx context.Context, r Request, wait Wait, reads func(*db.B
 		}
 		if busy.WantedAt == nil { // also when an earlier mark was skipped because a transaction held the row
 			s.mark(ctx, r, busy.Info, left)
+		}
+		if waited := time.Since(begun); waited > WarnAfter && !warned && s.Warn != nil {
+			warned = true
+			s.Warn(ctx, r, busy.Info, waited)
 		}
 		jittered := pause/2 + rand.N(pause/2+1) //nolint:gosec // spreads retries, keeps no secret
 		timer := time.NewTimer(min(jittered, left))

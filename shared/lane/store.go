@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,10 +32,17 @@ type Store struct {
 	// holds. took is how long an acquired lane was waited for, and how long a released one was held.
 	Observe func(lane Name, event Event, took time.Duration)
 
+	// Warn, when it is set before the store is used, is called once by a request that has waited longer than
+	// [WarnAfter], while it waits on, with who holds the lane. It runs in the waiter.
+	Warn func(ctx context.Context, r Request, held Info, waited time.Duration)
+
 	db   *db.DB
 	q    queries
 	owed owed
 }
+
+// WarnAfter is after how long a wait for a lane is reported.
+const WarnAfter = 2 * time.Second
 
 // An Event is what happened to a request for a lane, or to a hold.
 type Event string
@@ -280,221 +286,6 @@ func (s *Store) refusal(ctx context.Context, t *Ticket) (Holds, error) {
 	return nil, err
 }
 
-// Renew extends a hold to ttl from now, or returns [ErrLost]. When the hold was made from a lane
-// and a token only, Renew sets its fence.
-func (s *Store) Renew(ctx context.Context, h *Hold, ttl time.Duration) error {
-	if ttl < time.Millisecond || ttl > MaxTTL {
-		return ErrTTL
-	}
-	var b db.Batch
-	p := s.prove(&b, h, ttl)
-	if err := s.lost(s.db.Do(ctx, h.Workspace, &b), h.Lane); err != nil {
-		return err
-	}
-	p.stands()
-	if h.Fence == 0 { // the hold was made from a lane and a token only
-		h.Fence = p.fence
-	}
-	return nil
-}
-
-// Ensure renews the hold in the foreground when less than need remains. need is the longest
-// duration of the next step plus a margin.
-func (s *Store) Ensure(ctx context.Context, h *Hold, need time.Duration) error {
-	if h.remaining(time.Now()) >= need {
-		return nil
-	}
-	return s.Renew(ctx, h, max(need, h.Lease(ctx)))
-}
-
-// Cover ensures that holds last for a step plus a margin. The step takes at most limit and ends
-// with ctx. Later renewals during the step do not shorten the holds. Cover returns [ErrTTL] when
-// the step could take longer than the longest hold.
-func (s *Store) Cover(ctx context.Context, held Held, limit time.Duration) error {
-	if deadline, ok := ctx.Deadline(); ok {
-		limit = min(limit, max(0, time.Until(deadline)))
-	}
-	for _, h := range held.holds() {
-		if err := s.Ensure(ctx, h, limit+margin); err != nil {
-			return err
-		}
-		h.cover(time.Now().Add(limit + margin))
-	}
-	return nil
-}
-
-// margin is how much longer than a step a hold lasts.
-const margin = 5 * time.Second
-
-// A proof is a renewal in a batch.
-type proof struct {
-	hold           *Hold
-	fence          int64
-	until, trusted time.Time
-	answered       bool
-}
-
-// stands extends the hold. It is called after the transaction of the proof has committed; before
-// that, the renewal may still be rolled back.
-func (p *proof) stands() { p.hold.extended(p.until, p.trusted) }
-
-func (s *Store) prove(b *db.Batch, h *Hold, ttl time.Duration) *proof {
-	p := &proof{hold: h, trusted: time.Now().Add(ttl)}
-	b.Each(func(scan db.Scan) error {
-		var wantedBy string
-		if err := scan(&p.fence, &p.until, db.Optional(&wantedBy)); err != nil {
-			return err
-		}
-		p.answered = true
-		h.wanted(wantedBy)
-		return nil
-	}, s.q.Renew, h.Lane, h.Token, ttl.Milliseconds()).MustFind()
-	return p
-}
-
-// proveAll proves holds in one statement, in the order given.
-func (s *Store) proveAll(ctx context.Context, b *db.Batch, holds []*Hold) []*proof {
-	if len(holds) == 1 {
-		return []*proof{s.prove(b, holds[0], holds[0].Lease(ctx))}
-	}
-	type claim struct {
-		Lane  Name   `json:"lane"`
-		Token string `json:"token"`
-		TTL   int64  `json:"ttl_ms"`
-	}
-	type named struct {
-		lane  Name
-		token string
-	}
-	proofs, claims, different := make([]*proof, len(holds)), make([]claim, len(holds)), map[named]bool{}
-	for i, h := range holds {
-		ttl := h.Lease(ctx)
-		proofs[i], claims[i] = &proof{hold: h, trusted: time.Now().Add(ttl)}, claim{h.Lane, h.Token, ttl.Milliseconds()}
-		different[named{h.Lane, h.Token}] = true
-	}
-	list, _ := json.Marshal(claims) // never fails
-	b.Each(func(scan db.Scan) error {
-		var of Name
-		var found proof
-		var wantedBy string
-		if err := scan(&of, &found.fence, &found.until, db.Optional(&wantedBy)); err != nil {
-			return err
-		}
-		for _, p := range proofs {
-			if p.hold.Lane == of {
-				p.fence, p.until, p.answered = found.fence, found.until, true
-				p.hold.wanted(wantedBy)
-			}
-		}
-		return nil
-	}, s.q.RenewAll, string(list)).MustFindAll(len(different))
-	return proofs
-}
-
-// Release ends a hold. It returns [ErrLost], and changes nothing, when the hold is over already.
-func (s *Store) Release(ctx context.Context, h *Hold) error {
-	var b db.Batch
-	s.ReleaseIn(&b, h)
-	return s.lost(s.db.Do(ctx, h.Workspace, &b), h.Lane)
-}
-
-// Drop is Release for a hold whose token nobody will use again. When the release fails for another
-// reason than [ErrLost], [Store.Settle] tries it again later.
-func (s *Store) Drop(ctx context.Context, h *Hold) error {
-	err := s.Release(ctx, h)
-	s.owed.note(h, err)
-	return err
-}
-
-// DropAll is Drop for several holds of one workspace. It releases them in one transaction with the
-// statements that also adds (nil: none). When a hold is over, it returns [ErrLost], but releases the
-// others and runs those statements all the same. A release that fails otherwise is made up for by
-// [Store.Settle]. Holds that have ended are left out.
-func (s *Store) DropAll(ctx context.Context, held Held, also func(*db.Batch)) error {
-	holds := slices.DeleteFunc(slices.Clone(held.holds()), (*Hold).Ended)
-	if len(holds) == 0 {
-		return nil
-	}
-	slices.SortFunc(holds, func(a, b *Hold) int { return cmp.Compare(a.Lane, b.Lane) })
-	err := s.dropAll(ctx, holds, also)
-	for _, h := range holds {
-		s.owed.note(h, err)
-	}
-	return err
-}
-
-func (s *Store) dropAll(ctx context.Context, holds []*Hold, also func(*db.Batch)) error {
-	var b db.Batch
-	for _, h := range holds {
-		s.ReleaseIn(&b, h)
-	}
-	if also != nil {
-		also(&b)
-	}
-	err := s.db.Do(ctx, holds[0].Workspace, &b)
-	if err == nil {
-		return nil
-	}
-	for _, h := range holds {
-		h.end(false)
-	}
-	if !s.over(err) {
-		return fmt.Errorf("release lane %s: %w", holds[0].Lane, err)
-	}
-	var lost error
-	for _, h := range holds {
-		if err := s.Release(ctx, h); errors.Is(err, ErrLost) {
-			lost = err
-		} else if err != nil {
-			return err
-		}
-	}
-	if also == nil {
-		return lost
-	}
-	var alone db.Batch
-	also(&alone)
-	if err := s.db.Do(ctx, holds[0].Workspace, &alone); err != nil {
-		return fmt.Errorf("write what goes with the release of lane %s: %w", holds[0].Lane, err)
-	}
-	return lost
-}
-
-// ReleaseIn adds the release of a hold to a batch, so that it is sent with the last write of a run.
-func (s *Store) ReleaseIn(b *db.Batch, h *Hold) {
-	b.Each(func(db.Scan) error {
-		h.end(true)
-		if !h.since.IsZero() { // the hold was acquired here
-			s.observe(h.Lane, Released, h.since)
-		}
-		return nil
-	}, s.q.Release, h.Lane, h.Token).MustFind()
-}
-
-// lost turns a failed proof or release into [ErrLost].
-func (s *Store) lost(err error, lane Name) error {
-	if s.over(err) {
-		return s.lostLane(lane)
-	}
-	if err != nil {
-		return fmt.Errorf("lane %s: %w", lane, err)
-	}
-	return nil
-}
-
-func (s *Store) lostLane(lane Name) error {
-	s.observe(lane, Lost, time.Time{})
-	return fmt.Errorf("lane %s: %w", lane, ErrLost)
-}
-
-// over reports whether err is a failed proof or release. Either the statement found no hold with
-// the token, or the token is not a UUID (Postgres refuses such a text).
-func (s *Store) over(err error) bool {
-	op, ok := errors.AsType[*db.OpError](err)
-	return ok && (op.Query == s.q.Renew.Name() || op.Query == s.q.RenewAll.Name() || op.Query == s.q.Release.Name()) &&
-		(errors.Is(op, db.ErrNoRows) || errors.Is(op, db.ErrCheck))
-}
-
 // Peek reads a lane's row. It returns [db.ErrNoRows] when the lane has no row.
 func (s *Store) Peek(ctx context.Context, ws db.Workspace, name Name) (Info, error) {
 	var b db.Batch
@@ -558,49 +349,5 @@ func (s *Store) Want(ctx context.Context, ws db.Workspace, present Info, by stri
 // then fails with [db.ErrUnavailable]. SQLite has no row locks.
 func (s *Store) Hurry(b *db.Batch) { b.Exec(s.q.Hurry) }
 
-// ForceRelease ends any hold on a lane; the holder's token is invalid from then on. It reports
-// whether there was a hold. The caller records who did it and why, in the same transaction.
-func (s *Store) ForceRelease(ctx context.Context, tx *db.Tx, name Name) (bool, error) {
-	n, err := tx.Exec(ctx, s.q.Force, name)
-	if err != nil {
-		return false, fmt.Errorf("force the release of lane %s: %w", name, err)
-	}
-	return n > 0, nil
-}
-
-// ForceReleaseHold ends the hold on a lane that has a fence. It returns [ErrFence] when that hold is over.
-func (s *Store) ForceReleaseHold(ctx context.Context, tx *db.Tx, name Name, fence int64) error {
-	n, err := tx.Exec(ctx, s.q.ForceHold, name, fence)
-	if err == nil && n == 0 {
-		err = ErrFence
-	}
-	if err != nil {
-		return fmt.Errorf("force the release of lane %s: %w", name, err)
-	}
-	return nil
-}
-
-// ForceReleaseIn adds to a batch the end of any hold on a lane, like [Store.ForceRelease].
-func (s *Store) ForceReleaseIn(b *db.Batch, name Name) { b.Exec(s.q.Force, name) }
-
-// ReleaseOf adds to a batch the release of a dead holder's hold on a lane. The holder must be known
-// to be dead, and no other holder may have its name. The result says whether there was such a hold;
-// read it after the batch has run.
-func (s *Store) ReleaseOf(b *db.Batch, name Name, dead Holder) *bool {
-	released := new(bool)
-	b.Each(func(db.Scan) error { *released = true; return nil }, s.q.ReleaseOf, name, dead)
-	return released
-}
-
 // idleKept is how long Sweep keeps the row of an idle lane.
 const idleKept = 7 * 24 * time.Hour
-
-// Sweep deletes the rows of lanes that were idle for seven days. Fences still rise afterwards,
-// because a new fence is never below the clock.
-func (s *Store) Sweep(ctx context.Context, ws db.Workspace) (int64, error) {
-	n, err := s.db.Exec(ctx, ws, s.q.Sweep, -idleKept.Milliseconds())
-	if err != nil {
-		return 0, fmt.Errorf("sweep lanes: %w", err)
-	}
-	return n, nil
-}

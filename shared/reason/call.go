@@ -11,13 +11,12 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
-	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/call"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -93,21 +92,6 @@ func classOf(s trace.Surface) queue.Class {
 	return queue.Background
 }
 
-// begin records that a call with an effect outside begins. Without the record, nobody would know of
-// a call that was cut off.
-func (r *Runner) begin(ctx context.Context, job Job, s *state, v decision) error {
-	if v.begun {
-		return nil
-	}
-	return r.commit(ctx, s, job.holds(), func(_ context.Context, tx lane.Tx) error {
-		entry, err := s.add(execution.Called, execution.Started, v.call.id, "", calledBody{Call: v.call.ToolCall, Skill: v.skill.Name})
-		if err != nil {
-			return err
-		}
-		return r.Runs.Append(tx, job.Execution, entry)
-	})
-}
-
 // commit runs fn, which adds to the state, in a transaction that proves the holds. If the
 // transaction fails, the additions are undone.
 func (r *Runner) commit(ctx context.Context, s *state, holds lane.Holds, fn func(context.Context, lane.Tx) error) error {
@@ -135,112 +119,90 @@ func (r *Runner) commitBeside(ctx context.Context, s *state, holds lane.Holds, b
 func (j Job) use(s *state, v decision) skill.Call {
 	return skill.Call{
 		Workspace: j.Hold.Workspace, Agent: j.Agent, By: j.By, Surface: j.Execution.Surface, Subject: j.Execution.Subject,
-		Key: cmp.Or(j.EffectKey, j.Execution.ID) + ":" + v.call.id, Arguments: v.arguments, Rule: j.Rule, Untrusted: s.asked == execution.Untrusted, Offered: j.Skills,
+		Key: cmp.Or(j.EffectKey, j.Execution.ID) + ":" + v.call.id, Arguments: v.arguments, Rule: j.Rule,
+		Untrusted: s.asked == execution.Untrusted, Offered: j.Skills,
 	}
 }
 
 // make makes one call and records its result.
 func (r *Runner) make(ctx context.Context, job Job, s *state, v decision) error {
-	call := v.use
-	if err := fault.Point(ctx, "skill.before", call.Key); err != nil {
+	if err := fault.Point(ctx, "skill.before", v.use.Key); err != nil {
 		return err
 	}
-	var err error
-	if v.skill.Remote() {
-		err = r.reach(ctx, job, s, v, call)
-	} else {
-		err = r.execute(ctx, job, s, v, call)
+	made, err := call.Make(ctx, call.Call{
+		Name: "skill", Skill: v.skill, Input: v.use, Lanes: r.Lanes, Holds: job.holds(), Limit: job.limit(v.skill), Clock: r.Clock,
+		Begun: v.begun, Tries: maxTries, Further: v.mayTake, Busy: stayedBusy,
+		Commit: func(ctx context.Context, holds lane.Holds, fn func(context.Context, lane.Tx) error) error {
+			return r.commit(ctx, s, holds, fn)
+		},
+		Cover: func(ctx context.Context, limit time.Duration) error { return r.cover(ctx, job, s, limit) },
+		Begin: func(tx lane.Tx) error {
+			entry, err := s.add(execution.Called, execution.Started, v.call.id, "", calledBody{Call: v.call.ToolCall, Skill: v.skill.Name})
+			if err != nil {
+				return err
+			}
+			return r.Runs.Append(tx, job.Execution, entry)
+		},
+		Result: func(ctx context.Context, tx lane.Tx, made call.Result) error {
+			return r.writeResult(ctx, tx, job, s, v, outcomeOf(v, made))
+		},
+	})
+	switch {
+	case made.Err != nil:
+		r.skillFailed(ctx, v, made.Err)
+	case err == nil:
+		r.Log.InfoContext(ctx, "skill done", "skill", v.skill.Name, "call", v.call.id, "duration_ms", made.Took.Milliseconds())
 	}
 	if err != nil {
 		return err
 	}
-	return fault.Point(ctx, "skill.recorded", call.Key)
+	return fault.Point(ctx, "skill.recorded", v.use.Key)
 }
 
-// execute runs a skill and records its result in the same transaction.
-func (r *Runner) execute(ctx context.Context, job Job, s *state, v decision, call skill.Call) error {
-	begun := r.Clock()
-	err := r.withLanes(ctx, job, v.skill, call, func(ctx context.Context, holds lane.Holds, release func(lane.Tx)) error {
-		return r.commit(ctx, s, holds, func(ctx context.Context, tx lane.Tx) error {
-			output, outside, err := v.skill.Invoke(ctx, job.limit(v.skill), tx, call)
-			if err != nil {
-				return err
-			}
-			fault.Effect(ctx, "skill.ran", call.Key)
-			release(tx)
-			return r.writeResult(ctx, tx, job, s, v, outcome{
-				status: execution.Succeeded, input: v.arguments, output: output, outside: outside, took: r.Clock().Sub(begun),
-			})
-		})
-	})
-	if err == nil {
-		r.Log.InfoContext(ctx, "skill done", "skill", v.skill.Name, "call", v.call.id, "duration_ms", r.Clock().Sub(begun).Milliseconds())
-		return nil
+// maxTries is how often a call with a key is made while its outcome is unknown.
+const maxTries = 3
+
+// mayTake refuses the lane of another objective to a run that works on one.
+func (v decision) mayTake(name lane.Name) error {
+	_, further := lane.ObjectiveOf(name)
+	if _, own := lane.ObjectiveOf(v.use.Subject); own && further {
+		return skill.Refuse("this run works on another objective: use the objectiveId it was given")
 	}
-	reason := mendable(err)
-	if reason == "" || isLost(err) {
-		return err
-	}
-	r.skillFailed(ctx, v, err)
-	return r.commit(ctx, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
-		return r.writeResult(ctx, tx, job, s, v, outcome{status: execution.Errored, input: v.arguments, message: reason, err: err, took: r.Clock().Sub(begun)})
-	})
+	return nil
 }
 
+// stayedBusy refuses a call whose further lane stayed busy.
+func stayedBusy(busy *lane.BusyError) error {
+	return skill.Refuse("lane %s stayed busy, try again later", busy.Lane)
+}
+
+// outcomeOf returns what is recorded of a call's result.
+func outcomeOf(v decision, made call.Result) outcome {
+	o := outcome{
+		status: made.Status, input: v.arguments, output: made.Output, message: made.Message, err: made.Err,
+		outside: made.Untrusted, took: made.Took,
+	}
+	if made.Status == execution.Uncertain {
+		o.message += ". It is not known whether the call had its effect: don't make it again; a person has to look."
+	}
+	return o
+}
+
+// cover ensures the run's holds for a call. The mutex prevents a concurrent commit of another call,
+// which would renew the holds for a shorter time.
+func (r *Runner) cover(ctx context.Context, job Job, s *state, limit time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.Lanes.Cover(ctx, job.holds(), limit)
+}
+
+// skillFailed logs that a call failed, with the stack of a panic.
 func (r *Runner) skillFailed(ctx context.Context, v decision, err error) {
 	if p, ok := errors.AsType[*skill.PanicError](err); ok {
 		r.Log.ErrorContext(ctx, "skill panicked", "skill", v.skill.Name, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 	}
 	r.Log.WarnContext(ctx, "skill failed", "skill", v.skill.Name, "call", v.call.id, "error", err)
 }
-
-// mendable returns the text for the model about an error that concerns its call only. It returns an
-// empty text for an error that ends the run.
-func mendable(err error) string {
-	if refusal, ok := errors.AsType[*skill.RefusalError](err); ok {
-		return cmp.Or(refusal.Reason, "refused")
-	}
-	if errors.Is(err, db.ErrCheck) {
-		return "the database refused a value of the call"
-	}
-	return ""
-}
-
-// withLanes acquires the further lanes that a call's writes need. It calls fn with all holds to
-// prove. release adds the release of the further lanes to the transaction.
-func (r *Runner) withLanes(ctx context.Context, job Job, k *skill.Skill, call skill.Call, fn func(ctx context.Context, holds lane.Holds, release func(lane.Tx)) error) error {
-	names, err := k.LanesOf(call)
-	if err != nil {
-		return err
-	}
-	var requests []lane.Request
-	for _, name := range names {
-		if name == job.Hold.Lane {
-			continue
-		}
-		if strings.HasPrefix(string(name), "objective:") && strings.HasPrefix(string(call.Subject), "objective:") {
-			return skill.Refuse("this run works on another objective: use the objectiveId it was given")
-		}
-		requests = append(requests, lane.Request{Workspace: call.Workspace, Lane: name, Holder: job.Hold.Holder, Under: job.Hold})
-	}
-	if len(requests) == 0 {
-		return fn(ctx, job.holds(), func(lane.Tx) {})
-	}
-	more := requests[0]
-	if len(requests) > 1 {
-		return fmt.Errorf("skill %s needs %d further lanes: one is the most", k.Name, len(requests))
-	}
-	err = r.Lanes.Do(ctx, more, lane.Wait{Limit: min(laneWait, job.limit(k))}, func(ctx context.Context, h *lane.Hold) error {
-		return fn(ctx, job.holds(h), func(tx lane.Tx) { tx.Release(r.Lanes, h) })
-	})
-	if busy, ok := errors.AsType[*lane.BusyError](err); ok {
-		return skill.Refuse("lane %s stayed busy, try again later", busy.Lane)
-	}
-	return err
-}
-
-// laneWait is how long a call waits for a further lane.
-const laneWait = 5 * time.Second
 
 // limit returns the time limit of a call of the skill.
 func (j Job) limit(k *skill.Skill) time.Duration { return cmp.Or(k.Timeout, j.SkillTimeout) }
@@ -292,7 +254,8 @@ func (r *Runner) writeResult(ctx context.Context, tx lane.Tx, job Job, s *state,
 	}
 	body.Times = s.before[body.Digest] + 1
 	if body.Times >= maxSame {
-		body.Result.Content = fmt.Sprintf("(This same call has brought this same result %d times in a row. Do something else, or answer.)\n%s", body.Times, body.Result.Content)
+		body.Result.Content = fmt.Sprintf("(This same call has brought this same result %d times in a row. Do something else, "+
+			"or answer.)\n%s", body.Times, body.Result.Content)
 	}
 	result, err := s.add(execution.Result, o.status, v.call.id, words, body)
 	if err != nil {

@@ -214,7 +214,8 @@ func (r *Runner) decline(ctx context.Context, job Job, s *state, group []decisio
 // refuse records the result of a call that can't be made, and its line in the activity log. Nothing
 // ran.
 func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v decision) error {
-	r.Log.WarnContext(ctx, "call refused", "tool", clip(v.call.Name, maxName), "call", v.call.id, "arguments", string(v.call.Arguments), "note", v.refusal)
+	r.Log.WarnContext(ctx, "call refused", "tool", clip(v.call.Name, maxName), "call", v.call.id, "arguments",
+		string(v.call.Arguments), "note", v.refusal)
 	entry, err := s.add(execution.Result, execution.Errored, v.call.id, "", resultBody{
 		Call:   v.call.ToolCall,
 		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: v.refusal, IsError: true},
@@ -241,7 +242,8 @@ func (r *Runner) awaitApproval(ctx context.Context, tx lane.Tx, job Job, s *stat
 		return err
 	}
 	r.Log.InfoContext(ctx, "call waits for approval", "skill", v.skill.Name, "call", v.call.id, "approval", id, "reason", v.waits)
-	content := fmt.Sprintf("This call of %s waits for a person to approve it (approval %s). It has not been made. Don't make it again; go on with what does not need its result, or say that it waits.", v.skill.Name, id)
+	content := fmt.Sprintf("This call of %s waits for a person to approve it (approval %s). It has not been made. Don't "+
+		"make it again; go on with what does not need its result, or say that it waits.", v.skill.Name, id)
 	entry, err := s.add(execution.Result, execution.Succeeded, v.call.id, "", resultBody{
 		Call: v.call.ToolCall, Skill: v.skill.Name, Waits: id,
 		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: content},
@@ -261,7 +263,8 @@ func (r *Runner) awaitApproval(ctx context.Context, tx lane.Tx, job Job, s *stat
 // that do.
 func (r *Runner) crowd(ctx context.Context, tx lane.Tx, job Job, s *state, v decision) error {
 	r.Log.WarnContext(ctx, "call does not wait for approval", "skill", v.skill.Name, "call", v.call.id, "error", ErrManyWait)
-	v.refusal = fmt.Sprintf("This call of %s was not made: it needs an approval, and %d calls of this run wait for one already.", v.skill.Name, MaxWaits)
+	v.refusal = fmt.Sprintf("This call of %s was not made: it needs an approval, and %d calls of this run wait for one "+
+		"already.", v.skill.Name, MaxWaits)
 	entry, err := s.add(execution.Result, execution.Errored, v.call.id, "", resultBody{
 		Call: v.call.ToolCall, Skill: v.skill.Name, Crowded: true,
 		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: v.refusal, IsError: true},
@@ -309,7 +312,8 @@ func unknownTool(skills *skill.Set, name string) string {
 	if len(names) > maxNames {
 		names, more = names[:maxNames], fmt.Sprintf(" (and %d more)", len(names)-maxNames)
 	}
-	return fmt.Sprintf("The tool %q does not exist. The tools there are, the most similar first: %s%s. Use one of them, or answer without a tool.",
+	return fmt.Sprintf("The tool %q does not exist. The tools there are, the most similar first: %s%s. Use one of them, or "+
+		"answer without a tool.",
 		clip(name, maxName), strings.Join(names, ", "), more)
 }
 
@@ -323,5 +327,6 @@ func badArguments(k *skill.Skill, violations []skill.Violation) string {
 		}
 		lines = append(lines, "- "+clip(v.String(), maxViolation))
 	}
-	return fmt.Sprintf("The arguments of %s do not fit its parameters:\n%s\nIts parameters: %s", k.Name, strings.Join(lines, "\n"), k.Parameters)
+	return fmt.Sprintf("The arguments of %s do not fit its parameters:\n%s\nIts parameters: %s", k.Name,
+		strings.Join(lines, "\n"), k.Parameters)
 }

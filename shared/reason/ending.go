@@ -47,7 +47,8 @@ func (s *facts) saysNothing() bool {
 }
 
 // askedAgain is the text that the model gets once after such an answer.
-const askedAgain = "(A note of Lanekeeper's, not of the person.) Your answer was empty, or announced a call of a tool and had none. Make the call, or say what came of the work."
+const askedAgain = "(A note of Lanekeeper's, not of the person.) Your answer was empty, or announced a call of a tool " +
+	"and had none. Make the call, or say what came of the work."
 
 // CutOff is the reason of a completed run whose answer is incomplete.
 const CutOff = "the answer was cut off at the limit of its length"

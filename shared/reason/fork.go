@@ -65,7 +65,8 @@ func Prefix(entries []execution.Entry, step int, edits Edits) ([]execution.Entry
 		return nil, fmt.Errorf("fork at step %d: %w", step, ErrOpenStep)
 	}
 	if edits.Message != "" {
-		e, err := s.add(execution.Input, execution.Succeeded, "", "", inputBody{Messages: []llm.Message{{Role: llm.RoleUser, Text: edits.Message}}})
+		e, err := s.add(execution.Input, execution.Succeeded, "", "",
+			inputBody{Messages: []llm.Message{{Role: llm.RoleUser, Text: edits.Message}}})
 		if err != nil {
 			return nil, err
 		}

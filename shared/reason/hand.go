@@ -48,7 +48,8 @@ func (r *Runner) RunCall(ctx context.Context, job Job, name string, arguments js
 			return CallResult{Status: execution.Errored, Error: tellsSecret, Unmade: true, Class: skill.Input},
 				s.outcome(execution.Failed, "the call could not be made: "+tellsSecret), nil
 		}
-		answer := modelBody{Message: llm.Message{Role: llm.RoleAssistant, Calls: []llm.ToolCall{call}}, Model: "hand", StopReason: llm.StopToolUse}
+		answer := modelBody{Message: llm.Message{Role: llm.RoleAssistant, Calls: []llm.ToolCall{call}}, Model: "hand",
+			StopReason: llm.StopToolUse}
 		if err := r.append(ctx, job, s, execution.Model, "", answer, nil); err != nil {
 			return CallResult{}, Outcome{}, err
 		}

@@ -195,7 +195,8 @@ func (r *Runner) count(ctx context.Context, job Job, s *state) {
 	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
 	prompt := s.lost.TotalTokens() - s.lost.CompletionTokens
-	if err := r.Runs.SpendLate(last, job.Hold.Workspace, job.Execution.ID, int64(prompt), int64(s.lost.CompletionTokens), s.lost.USD()); err != nil {
+	if err := r.Runs.SpendLate(last, job.Hold.Workspace, job.Execution.ID, int64(prompt), int64(s.lost.CompletionTokens),
+		s.lost.USD()); err != nil {
 		r.Log.ErrorContext(ctx, "what a stopped run used is not counted", "error", err)
 	}
 }
@@ -364,7 +365,8 @@ const modelLimit = 4*time.Minute + 30*time.Second
 // answer calls the model once, within a time limit of its own and under holds that outlast it. The
 // activity entry of the call is written with the next entry of the journal or at the end of the
 // run. failed is the model's own error.
-func (r *Runner) answer(ctx context.Context, job Job, s *state, request llm.Request, purpose string) (resp llm.Response, failed, err error) {
+func (r *Runner) answer(ctx context.Context, job Job, s *state, request llm.Request,
+	purpose string) (resp llm.Response, failed, err error) {
 	if err := r.Lanes.Cover(ctx, job.holds(), modelLimit); err != nil {
 		return resp, nil, err
 	}
@@ -418,12 +420,14 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 
 // append adds one entry in a transaction that proves the holds. If used is not nil, it also counts
 // that usage, including the usage of earlier calls without an answer.
-func (r *Runner) append(ctx context.Context, job Job, s *state, kind execution.Kind, trust execution.Trust, body any, used *llm.Usage) error {
+func (r *Runner) append(ctx context.Context, job Job, s *state, kind execution.Kind, trust execution.Trust, body any,
+	used *llm.Usage) error {
 	return r.appendWith(ctx, job, s, kind, trust, body, used, Interim{})
 }
 
 // appendWith is append with what else an interim writes in its transaction.
-func (r *Runner) appendWith(ctx context.Context, job Job, s *state, kind execution.Kind, trust execution.Trust, body any, used *llm.Usage, in Interim) error {
+func (r *Runner) appendWith(ctx context.Context, job Job, s *state, kind execution.Kind, trust execution.Trust,
+	body any, used *llm.Usage, in Interim) error {
 	last, cancel := lane.LastWrites(ctx) // an answer costs money, so it must be recorded
 	defer cancel()
 	err := r.commitBeside(last, s, job.holds(), in.Beside, func(ctx context.Context, tx lane.Tx) error {

@@ -188,7 +188,7 @@ func TestScriptedRunsOfBadCalls(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		tools := 100
 		if testing.Short() || w.Engine != dbtest.OnSQLite {
-			tools = 10 // the loop is the same on every engine
+			tools = 5 // the loop is the same on every engine
 		}
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)

@@ -160,7 +160,8 @@ func foldEntries(entries []execution.Entry, base int) (*state, error) {
 
 // add creates the next entry and folds it in, exactly as a resumed run would do. trust is the trust
 // of the texts that the entry adds. Known secrets are redacted.
-func (s *state) add(kind execution.Kind, status execution.StepStatus, call string, trust execution.Trust, body any) (execution.Entry, error) {
+func (s *state) add(kind execution.Kind, status execution.StepStatus, call string, trust execution.Trust,
+	body any) (execution.Entry, error) {
 	raw, err := json.Marshal(discreetBody(s.known, body))
 	if err != nil {
 		return execution.Entry{}, fmt.Errorf("encode a journal entry: %w", err)

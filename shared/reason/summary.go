@@ -54,13 +54,15 @@ func Summarize(e execution.Entry) (t EntrySummary, err error) {
 		err = folded(e, func(b modelBody) error {
 			t.Text = b.Message.Text
 			for i, c := range b.Message.Calls {
-				t.Calls = append(t.Calls, CallSummary{ID: fmt.Sprintf("%d.%d", e.Step, i+1), Skill: clip(c.Name, maxName), Status: string(execution.Started)})
+				t.Calls = append(t.Calls, CallSummary{ID: fmt.Sprintf("%d.%d", e.Step, i+1), Skill: clip(c.Name, maxName),
+					Status: string(execution.Started)})
 			}
 			return nil
 		})
 	case execution.Result:
 		err = folded(e, func(b resultBody) error {
-			c := CallSummary{ID: e.Call, Skill: b.Skill, Status: string(e.Status), Approval: b.Waits, Result: clip(b.Result.Content, maxSummary), Arguments: json.RawMessage(b.Call.Arguments)}
+			c := CallSummary{ID: e.Call, Skill: b.Skill, Status: string(e.Status), Approval: b.Waits,
+				Result: clip(b.Result.Content, maxSummary), Arguments: json.RawMessage(b.Call.Arguments)}
 			if c.Skill == "" {
 				c.Skill = clip(b.Call.Name, maxName)
 			}
@@ -123,7 +125,8 @@ func Done(entries []execution.Entry) (said string, calls []CallSummary, err erro
 		switch e.Kind {
 		case execution.Called:
 			err = folded(e, func(b calledBody) error {
-				calls = append(calls, CallSummary{ID: e.Call, Skill: b.Skill, Status: string(execution.Uncertain), Arguments: json.RawMessage(b.Call.Arguments)})
+				calls = append(calls, CallSummary{ID: e.Call, Skill: b.Skill, Status: string(execution.Uncertain),
+					Arguments: json.RawMessage(b.Call.Arguments)})
 				return nil
 			})
 		case execution.Result:

@@ -34,7 +34,8 @@ const maxCalls = 10_000
 func (r *Registry) Health(ctx context.Context, ws db.Workspace, name string, days int) (Health, error) {
 	var h Health
 	var p50, p95 *int64
-	err := r.db.One(ctx, ws, []any{&h.Calls, &h.Successes, &h.Failures, &h.ConsecutiveFailures, &p50, &p95, db.Optional(&h.LastErrorClass), &h.LastErrorAt, &h.LastCallAt},
+	err := r.db.One(ctx, ws, []any{&h.Calls, &h.Successes, &h.Failures, &h.ConsecutiveFailures, &p50, &p95,
+		db.Optional(&h.LastErrorClass), &h.LastErrorAt, &h.LastCallAt},
 		r.q.Health, name, (time.Duration(days) * 24 * time.Hour).Milliseconds(), maxCalls)
 	if err != nil {
 		return Health{}, fmt.Errorf("read the health of skill %s: %w", name, err)

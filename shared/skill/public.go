@@ -72,5 +72,6 @@ func Sensitive(name, value string) bool {
 	if secretNames().MatchString(name) || secretValues().MatchString(value) {
 		return true
 	}
-	return len(value) >= 24 && random().MatchString(value) && strings.ContainsAny(value, "0123456789") && strings.ContainsAny(strings.ToLower(value), "abcdefghijklmnopqrstuvwxyz")
+	return len(value) >= 24 && random().MatchString(value) && strings.ContainsAny(value, "0123456789") &&
+		strings.ContainsAny(strings.ToLower(value), "abcdefghijklmnopqrstuvwxyz")
 }

@@ -155,7 +155,8 @@ func (s scoped) Each(ctx context.Context, row func(db.Scan) error, q db.Query, a
 func overridden(ws db.Workspace, code *Skill, row *Definition) Definition {
 	d := Definition{
 		ID: builtinID(ws, code.Name), Name: code.Name, Kind: Builtin, Description: code.Description, Parameters: code.Parameters,
-		Scope: code.Scope, Effect: code.Effect, RequiresApproval: code.RequiresApproval, Serial: code.Serial, Timeout: code.Timeout, Enabled: true,
+		Scope: code.Scope, Effect: code.Effect, RequiresApproval: code.RequiresApproval, Serial: code.Serial,
+		Timeout: code.Timeout, Enabled: true,
 	}
 	if row == nil {
 		return d

@@ -35,7 +35,7 @@ func TestAtEachFaultPoint(t *testing.T) {
 	}))
 	t.Cleanup(driver.Close)
 	t.Setenv("LK_FAULT_URL", driver.URL)
-	points := []string{"test.begun", "skill.before", "skill.ran", "skill.recorded", "test.ending"}
+	points := []string{"test.begun", "skill.before", "skill.begun", "skill.ran", "skill.recorded", "test.ending"}
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e)
 		for _, kind := range []string{"in the database", "keyed", "not keyed"} {
@@ -78,8 +78,8 @@ func TestAtEachFaultPoint(t *testing.T) {
 					u.Fresh = true
 					_, err = w.Do(t.Context(), u)
 					name := kind + " at " + point
-					if !met && point == "skill.ran" && kind == "in the database" {
-						continue // it has no such point
+					if !met && (point == "skill.begun" || point == "skill.ran") && kind == "in the database" {
+						continue // it has no such points
 					}
 					if !met || err == nil {
 						t.Errorf("%s: met %v, %v", name, met, err)
@@ -89,7 +89,7 @@ func TestAtEachFaultPoint(t *testing.T) {
 					}
 					w.kicks(t, outbox.Ready, true)
 					out := w.once(t, w.unit())
-					uncertain := kind == "not keyed" && point == "skill.ran"
+					uncertain := kind == "not keyed" && (point == "skill.begun" || point == "skill.ran")
 					want := map[bool]execution.Status{true: execution.Failed, false: execution.Completed}[uncertain]
 					if out.Status != want || w.logged(t) != 1 {
 						t.Errorf("%s (frozen: %v): it went on as %+v, %d ends", name, frozen, out, w.logged(t))
@@ -97,7 +97,7 @@ func TestAtEachFaultPoint(t *testing.T) {
 					w.is(t, want, 2)
 					w.kicks(t, outbox.Superseded, false)
 					w.mustBeFree(t)
-					if len(keys) > 1 || kind == "not keyed" && effects != 1 || kind == "keyed" && (effects < 1 || effects > 2) {
+					if len(keys) > 1 || kind == "not keyed" && effects > 1 || kind == "not keyed" && effects == 0 && point != "skill.begun" || kind == "keyed" && (effects < 1 || effects > 2) {
 						t.Errorf("%s (frozen: %v): %d effects under %d keys", name, frozen, effects, len(keys))
 					}
 					at = func(string) int { return http.StatusOK }

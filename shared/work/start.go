@@ -206,8 +206,7 @@ func (d *doing) giveUp(ctx context.Context, tx lane.Tx, out *Outcome) error {
 		}
 	}
 	out.Execution.Status = execution.Failed
-	d.kick(tx.Later(), false)
-	return d.last(ctx, tx, out)
+	return d.last(ctx, tx, out, func(b *db.Batch) { d.kick(b, false) })
 }
 
 // ownError reports whether err would occur again. Such an error concerns the data that the unit
@@ -219,7 +218,8 @@ func ownError(ctx context.Context, err error) bool {
 		}
 	}
 	_, failed := errors.AsType[*db.OpError](err)
-	return !failed && ctx.Err() == nil && !errors.Is(err, lane.ErrLost) && !errors.Is(err, db.ErrUnavailable) && !errors.Is(err, db.ErrUncertain)
+	return !failed && ctx.Err() == nil && !errors.Is(err, lane.ErrLost) && !errors.Is(err, db.ErrUnavailable) &&
+		!errors.Is(err, db.ErrUncertain)
 }
 
 func inHook(ctx context.Context) context.Context { return outbound.Bar(ctx) }

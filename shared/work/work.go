@@ -203,10 +203,12 @@ func (d *doing) end(ctx context.Context, out reason.Outcome) error {
 			return err
 		}
 		halted := out.Status == execution.Parked && out.Halted // it waits for its backoff
-		if kept := d.Keeps && out.Status == execution.Waiting; !halted && !kept {
-			d.kick(tx.Later(), out.Status == execution.Parked)
-		}
-		return d.last(ctx, tx, &ended)
+		kept := halted || d.Keeps && out.Status == execution.Waiting
+		return d.last(ctx, tx, &ended, func(b *db.Batch) {
+			if !kept {
+				d.kick(b, out.Status == execution.Parked)
+			}
+		})
 	})
 	if err == nil {
 		d.out, d.over = ended, true
@@ -226,13 +228,15 @@ func (d *doing) kick(b *db.Batch, goesOn bool) {
 	}
 }
 
-// last adds the unit's own last writes and the release of its lanes.
-func (d *doing) last(ctx context.Context, tx lane.Tx, out *Outcome) error {
+// last adds the unit's own last writes, the change of its kick and the release of its lanes. Rows of the
+// outbox are locked behind all others.
+func (d *doing) last(ctx context.Context, tx lane.Tx, out *Outcome, kick func(*db.Batch)) error {
 	if d.End != nil && !d.endless {
 		if err := d.End(inHook(ctx), tx, out); err != nil {
 			return err
 		}
 	}
+	kick(tx.Later())
 	d.release(tx)
 	return nil
 }

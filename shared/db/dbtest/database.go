@@ -205,7 +205,29 @@ func migratedFile(t testing.TB) []byte {
 	return content
 }
 
+// makeFile returns a migrated SQLite file. The packages of one test run share it: a migration takes
+// seconds under the race detector.
 func makeFile() ([]byte, error) {
+	dir := os.Getenv(servers.EnvFiles)
+	if dir == "" {
+		return migrateFile()
+	}
+	shared := filepath.Join(dir, "sqlite-"+checksum(migrations.SQLite()))
+	content, err := os.ReadFile(shared)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return content, err
+	}
+	if content, err = migrateFile(); err != nil {
+		return nil, err
+	}
+	own := fmt.Sprintf("%s.%d", shared, os.Getpid())
+	if err := os.WriteFile(own, content, 0o600); err != nil {
+		return nil, err
+	}
+	return content, os.Rename(own, shared)
+}
+
+func migrateFile() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "lanekeeper-template-")
 	if err != nil {
 		return nil, err

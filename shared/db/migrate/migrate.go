@@ -82,7 +82,8 @@ func file(ctx context.Context, pool *sql.DB, files fs.FS, log *slog.Logger) (Res
 	return up(ctx, goose.DialectSQLite3, pool, files, log)
 }
 
-func up(ctx context.Context, dialect goose.Dialect, pool *sql.DB, files fs.FS, log *slog.Logger, opts ...goose.ProviderOption) (Result, error) {
+func up(ctx context.Context, dialect goose.Dialect, pool *sql.DB, files fs.FS, log *slog.Logger,
+	opts ...goose.ProviderOption) (Result, error) {
 	versions, err := database.NewStore(dialect, VersionTable)
 	if err != nil {
 		return Result{}, fmt.Errorf("prepare the schema's versions: %w", err)

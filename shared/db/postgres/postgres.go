@@ -126,7 +126,8 @@ func VerifiedURL(dsn string) (string, error) {
 			return strict, nil
 		}
 	}
-	return "", fmt.Errorf("DATABASE_URL: the server %s can't be verified with these TLS parameters: leave them out, or set sslmode=verify-full", remote)
+	return "", fmt.Errorf("DATABASE_URL: the server %s can't be verified with these TLS parameters: leave them out, or set "+
+		"sslmode=verify-full", remote)
 }
 
 // hosts returns the first remote host, if any, whether TLS may be used for a remote host, and

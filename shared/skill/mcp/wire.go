@@ -133,7 +133,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	w.see(method, func(s *sight) { s.status, s.header = resp.StatusCode, resp.Header })
-	resp.Body = &bounded{ReadCloser: resp.Body, left: maxStream, done: done, over: func() { w.see(method, func(s *sight) { s.tooLong = true }) }}
+	resp.Body = &bounded{ReadCloser: resp.Body, left: maxStream, done: done,
+		over: func() { w.see(method, func(s *sight) { s.tooLong = true }) }}
 	return resp, nil
 }
 

@@ -38,7 +38,8 @@ func read(resp *http.Response, secrets Secrets, effect bool) (any, error) {
 		return nil, Refused(resp.StatusCode, secrets.Redact(quote), resp.Header, effect)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", &skill.UncertainError{Reason: "the connection was cut within the answer"}, errors.New(secrets.Redact(err.Error())))
+		return nil, fmt.Errorf("%w: %w", &skill.UncertainError{Reason: "the connection was cut within the answer"},
+			errors.New(secrets.Redact(err.Error())))
 	}
 	if len(body) > MaxAnswer {
 		return nil, skill.Fail(skill.Theirs, "the server has done it (%d), and its answer is longer than 1 MiB: it was not read", resp.StatusCode)

@@ -31,7 +31,8 @@ const (
 
 // ours lists the headers that net/http writes, and headers that would change the request's meaning.
 var ours = []string{
-	"Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	"Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te",
+	"Trailer", "Transfer-Encoding", "Upgrade",
 }
 
 // ParseHeaders validates the headers of a config. reserved lists names that the kind itself sets.
@@ -122,5 +123,6 @@ func isToken(s string) bool {
 
 // isHeaderValue reports whether s is a valid header value.
 func isHeaderValue(s string) bool {
-	return len(s) <= maxHeader && strings.TrimSpace(s) == s && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r >= 0x7f })
+	return len(s) <= maxHeader && strings.TrimSpace(s) == s &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r >= 0x7f })
 }

@@ -90,7 +90,8 @@ func newRequest(out Outbound, c config, parameters json.RawMessage) (*request, e
 	if r.method == "" {
 		r.method = http.MethodPost
 	}
-	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, r.method) {
+	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete}, r.method) {
 		return nil, skill.Invalid("config.method", "must be GET, HEAD, POST, PUT, PATCH or DELETE")
 	}
 	if len(c.URL) > maxURL {
@@ -107,7 +108,8 @@ func newRequest(out Outbound, c config, parameters json.RawMessage) (*request, e
 	r.hidden = sensitiveParameters(example)
 	if err := out.Check(example); err != nil {
 		cause := errors.New(NewSecrets(r.hidden...).Redact(err.Error()))
-		return nil, fmt.Errorf("%w: %w", skill.Invalid("config.url", "lies where nothing may be called; ALLOW_PRIVATE_HOSTS opens a host of your own"), cause)
+		return nil, fmt.Errorf("%w: %w", skill.Invalid("config.url",
+			"lies where nothing may be called; ALLOW_PRIVATE_HOSTS opens a host of your own"), cause)
 	}
 	needed := required(parameters)
 	for _, name := range r.url.places() {
@@ -262,7 +264,8 @@ func (s Secrets) Failure(err error, blocked func(error) bool, left bool) error {
 	cause = errors.New(s.Redact(cause.Error()))
 	switch {
 	case blocked != nil && blocked(err):
-		return fmt.Errorf("%w: %w", skill.Fail(skill.Policy, "the address lies where nothing may be called; ALLOW_PRIVATE_HOSTS opens a host of your own"), cause)
+		return fmt.Errorf("%w: %w",
+			skill.Fail(skill.Policy, "the address lies where nothing may be called; ALLOW_PRIVATE_HOSTS opens a host of your own"), cause)
 	case left:
 		return fmt.Errorf("%w: %w", &skill.UncertainError{Reason: "the request was sent, and no answer came"}, cause)
 	case errors.Is(err, context.DeadlineExceeded):

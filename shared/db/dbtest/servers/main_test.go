@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 // unset makes the package start all servers itself, even when the tests run inside a running set.
 func unset(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{EnvPostgres, EnvPgBouncer, EnvRedis} {
+	for _, name := range []string{EnvPostgres, EnvPgBouncer, EnvRedis, EnvFiles} {
 		t.Setenv(name, "")
 	}
 }

@@ -6,12 +6,13 @@ import (
 	"os"
 )
 
-// The variables that name the servers. A server whose variable is set beforehand is used as it is;
-// [Set.Env] sets them for the tests.
+// The variables that name the servers, and a directory for files that the processes of one test run
+// share. What a variable names beforehand is used as it is; [Set.Env] sets them for the tests.
 const (
 	EnvPostgres  = "TEST_DATABASE_URL"
 	EnvPgBouncer = "TEST_PGBOUNCER_URL"
 	EnvRedis     = "TEST_REDIS_URL"
+	EnvFiles     = "TEST_FILES_DIR"
 )
 
 // Options configure [Start]. The zero value is a durable PostgreSQL, a PgBouncer with two server
@@ -31,12 +32,15 @@ type Set struct {
 	PostgresURL  string // as the superuser
 	PgBouncerURL string // the same database through a transaction pooler
 	RedisURL     string
+	Files        string // the directory of shared files
 
 	Postgres  *Server
 	PgBouncer *Server
 	Redis     *Server
 
 	Missing []*MissingError // only with Options.AllowMissing
+
+	files home // of Files, if it is ours
 }
 
 // Start starts, in temporary directories, every server that no TEST_* variable names. The context
@@ -47,6 +51,7 @@ func Start(ctx context.Context, opts Options) (*Set, error) {
 		PostgresURL:  os.Getenv(EnvPostgres),
 		PgBouncerURL: os.Getenv(EnvPgBouncer),
 		RedisURL:     os.Getenv(EnvRedis),
+		Files:        os.Getenv(EnvFiles),
 	}
 	if err := s.start(ctx, opts); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -84,18 +89,28 @@ func (s *Set) start(ctx context.Context, opts Options) error {
 	}); err != nil {
 		return err
 	}
-	return one(&s.RedisURL, &s.Redis, func() (*Server, error) {
+	if err := one(&s.RedisURL, &s.Redis, func() (*Server, error) {
 		return StartRedis(ctx, "")
-	})
+	}); err != nil {
+		return err
+	}
+	if s.Files != "" {
+		return nil
+	}
+	var err error
+	s.files, err = newHome("")
+	s.Files = s.files.dir
+	return err
 }
 
-// Env returns the TEST_* variables of all servers of the set, as NAME=value.
+// Env returns the TEST_* variables of the set, as NAME=value.
 func (s *Set) Env() []string {
 	var env []string
 	for _, v := range [][2]string{
 		{EnvPostgres, s.PostgresURL},
 		{EnvPgBouncer, s.PgBouncerURL},
 		{EnvRedis, s.RedisURL},
+		{EnvFiles, s.Files},
 	} {
 		if v[1] != "" {
 			env = append(env, v[0]+"="+v[1])
@@ -112,5 +127,5 @@ func (s *Set) Close() error {
 			errs = append(errs, srv.Close())
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.files.remove())...)
 }

@@ -162,6 +162,7 @@ func TestSetUsesWhatIsThere(t *testing.T) {
 	t.Setenv(EnvPostgres, "postgres://there/db")
 	t.Setenv(EnvPgBouncer, "postgres://pooled/db")
 	t.Setenv(EnvRedis, "redis://there/0")
+	t.Setenv(EnvFiles, "/there")
 	set, err := Start(t.Context(), Options{})
 	need(t, err)
 	closing(t, set)
@@ -169,6 +170,7 @@ func TestSetUsesWhatIsThere(t *testing.T) {
 		EnvPostgres + "=postgres://there/db",
 		EnvPgBouncer + "=postgres://pooled/db",
 		EnvRedis + "=redis://there/0",
+		EnvFiles + "=/there",
 	}
 	if got := set.Env(); !slices.Equal(got, want) {
 		t.Errorf("Env = %q, want %q", got, want)
@@ -206,6 +208,9 @@ func TestCloseLeavesNothing(t *testing.T) {
 		if left := processesIn(t, srv.Dir); len(left) > 0 {
 			t.Errorf("processes left in %s: %v", srv.Dir, left)
 		}
+	}
+	if _, err := os.Stat(set.Files); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there: %v", set.Files, err)
 	}
 	if err := set.Close(); err != nil {
 		t.Errorf("closed again: %v", err)
