@@ -274,7 +274,7 @@ func (s *Store) Write(ctx context.Context, tx Tx, l *Ledger) error {
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	tx.Later().Exec(s.q.HoldAttempts, encode(rows), endOfTime).MustFindAll(len(rows))
+	tx.Later().Exec(s.q.HoldAttempts, encode(rows), db.EndOfTime).MustFindAll(len(rows))
 	n, err := tx.Exec(ctx, s.q.Promise, encode(ids))
 	if err == nil && n != int64(len(ids)) {
 		err = errOverspent
@@ -283,6 +283,65 @@ func (s *Store) Write(ctx context.Context, tx Tx, l *Ledger) error {
 		return fmt.Errorf("reserve for attempts: %w", err)
 	}
 	return nil
+}
+
+// HoldCall raises what is reserved for an attempt, in all budgets that cover it, until it pays for one call
+// of a model: the input and the output of the request, or as much output as is left, but at least its Min.
+// It returns the output, or a [RefusedError]. What the call does not use stays reserved for the attempt
+// until that ends. The ledger must have the budgets of the cover locked, and the caller must have seen in
+// the same transaction that the attempt is under way: only its end releases what is reserved. A model
+// without a price costs nothing here.
+func (s *Store) HoldCall(ctx context.Context, tx Tx, l *Ledger, c Cover, number int, r Request) (int64, error) {
+	type account struct{ tokens, microUSD int64 }
+	held := map[string]account{}
+	if err := s.freshPricesIn(ctx, tx); err != nil {
+		return 0, err
+	}
+	err := tx.Each(ctx, func(scan db.Scan) error {
+		var id string
+		var a account
+		err := scan(&id, &a.tokens, &a.microUSD)
+		held[id] = a
+		return err
+	}, s.q.HeldByAttempt, c.Task, number)
+	if err != nil {
+		return 0, fmt.Errorf("reserve for a call: %w", err)
+	}
+	var over []Budget
+	for _, k := range c.scopes() {
+		if b := l.budgets[k]; b != nil {
+			free := *b
+			free.Tokens.Reserved -= held[b.ID].tokens
+			free.MicroUSD.Reserved -= held[b.ID].microUSD
+			over = append(over, free)
+		}
+	}
+	p, _ := s.prices.dearest(append([]string{r.Model}, r.Others...)...)
+	output, err := r.grant(over, p)
+	if err != nil {
+		return 0, err
+	}
+	id, tokens, microUSD := s.ids(), r.Input+output, p.most(r.Input, output)
+	var raised []string
+	for _, b := range over {
+		has, there := held[b.ID]
+		if has.tokens >= tokens && has.microUSD >= microUSD {
+			continue
+		}
+		if !there {
+			tx.Later().Exec(s.q.HoldAttempts, encode([][]any{{id, b.ID, c.Task, number, 0, 0}}), db.EndOfTime).MustFind()
+		}
+		tx.Later().Exec(s.q.RaiseAttempt, c.Task, number, b.ID, tokens, microUSD).MustFind()
+		raised = append(raised, b.ID)
+	}
+	if len(raised) == 0 {
+		return output, nil
+	}
+	slices.Sort(raised)
+	if _, err := tx.Exec(ctx, s.q.Recount, encode(raised)); err != nil {
+		return 0, fmt.Errorf("reserve for a call: %w", err)
+	}
+	return output, nil
 }
 
 func encodeScopes(keys []scopeKey) string {

@@ -2,6 +2,7 @@ package budget_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -435,5 +436,56 @@ func TestTwoAssignmentsAtOnce(t *testing.T) {
 			t.Errorf("the second: %+v", refused)
 		}
 		w.holds(t, b.ID, 0, 600)
+	})
+}
+
+// TestACallOfAnAttemptIsReserved beyond what its assignment has reserved, and clipped to what is left.
+func TestACallOfAnAttemptIsReserved(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		c := budget.Cover{Agent: newID()}
+		c.Task = w.aTask(t, "", "{}").ID
+		of := w.create(t, w.month(budget.Global, "", 1000))
+		w.assigned(t, c, 100)
+		call := func(input, output, least int64) (granted int64, refused bool) {
+			t.Helper()
+			err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				l, err := w.s.Lock(ctx, tx, []budget.Cover{c})
+				if err == nil {
+					granted, err = w.s.HoldCall(ctx, tx, l, c, 1, budget.Request{Model: "x", Input: input, Output: output, Min: least})
+				}
+				return err
+			})
+			if _, refused = errors.AsType[*budget.RefusedError](err); !refused {
+				check(t, err)
+			}
+			return granted, refused
+		}
+		reserved := func(want int64) {
+			t.Helper()
+			is, err := w.s.Get(t.Context(), w.Workspace, of.ID)
+			if check(t, err); is.Tokens.Reserved != want {
+				t.Errorf("%d are reserved, not %d", is.Tokens.Reserved, want)
+			}
+		}
+		if got, _ := call(40, 50, 10); got != 50 {
+			t.Errorf("granted %d", got)
+		}
+		reserved(100) // the assignment paid for it
+		if got, _ := call(100, 300, 10); got != 300 {
+			t.Errorf("granted %d", got)
+		}
+		reserved(400)
+		if got, _ := call(800, 300, 10); got != 200 {
+			t.Errorf("granted %d of what is left", got)
+		}
+		reserved(1000)
+		if _, refused := call(995, 300, 10); !refused {
+			t.Error("it was not refused")
+		}
+		w.report(t, c, 1, "x", llm.Usage{PromptTokens: 800, CompletionTokens: 100})
+		reserved(100)
+		if got, _ := call(40, 300, 10); got != 60 {
+			t.Errorf("granted %d at last", got)
+		}
 	})
 }

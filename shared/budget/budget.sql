@@ -135,6 +135,15 @@ UPDATE usage_reservations SET
   tokens = CASE WHEN tokens > $4 THEN tokens - $4 ELSE 0 END, micro_usd = CASE WHEN micro_usd > $5 THEN micro_usd - $5 ELSE 0 END
  WHERE workspace_id = $1 AND task_id = $2 AND attempt = $3 AND settled_at IS NULL;
 
+-- name: HeldByAttempt
+SELECT budget_id, tokens, micro_usd FROM usage_reservations
+ WHERE workspace_id = $1 AND task_id = $2 AND attempt = $3 AND settled_at IS NULL;
+
+-- name: RaiseAttempt
+UPDATE usage_reservations SET
+  tokens = CASE WHEN tokens < $5 THEN $5 ELSE tokens END, micro_usd = CASE WHEN micro_usd < $6 THEN $6 ELSE micro_usd END
+ WHERE workspace_id = $1 AND task_id = $2 AND attempt = $3 AND budget_id = $4 AND settled_at IS NULL;
+
 -- name: Corrections
 SELECT c.task_type, c.samples, c.permille FROM usage_corrections c WHERE c.workspace_id = $1 AND c.samples >= $2;
 

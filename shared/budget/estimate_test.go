@@ -126,7 +126,7 @@ func TestEstimatesLearnFromWhatTasksUsed(t *testing.T) {
 		if got := other.learn(t); fmt.Sprint(got) != "map[docs:2000]" {
 			t.Errorf("a neighbour learned %v", got)
 		}
-		past, err := w.s.History(t.Context(), w.Workspace, "docs", time.Time{}, "", 50)
+		past, err := w.s.History(t.Context(), w.Workspace, "docs", db.Position{}, 50)
 		check(t, err)
 		if len(past) != 21 || past[0].Complexity != 2 || past[0].Estimated != 3588 {
 			t.Errorf("%d in the past, the first %+v", len(past), past[0])
@@ -143,7 +143,7 @@ func TestThePastHasTheComplexityOfTheEstimate(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for i, c := range shapes {
 			w.finish(t, fmt.Sprintf("type %d", i), c.metadata, 10)
-			past, err := w.s.History(t.Context(), w.Workspace, fmt.Sprintf("type %d", i), time.Time{}, "", 5)
+			past, err := w.s.History(t.Context(), w.Workspace, fmt.Sprintf("type %d", i), db.Position{}, 5)
 			if err != nil || len(past) != 1 || past[0].Complexity != c.complexity || past[0].Used != 10 {
 				t.Errorf("%s: %+v, %v", c.metadata, past, err)
 			}
@@ -169,7 +169,7 @@ func TestAnAssignmentsEstimateStandsBesideWhatWasUsed(t *testing.T) {
 			}
 		}
 		w.complete(t, c.Task)
-		past, err := w.s.History(t.Context(), w.Workspace, "", time.Time{}, "", 5)
+		past, err := w.s.History(t.Context(), w.Workspace, "", db.Position{}, 5)
 		if err != nil || len(past) != 1 || past[0].Task != c.Task || past[0].Estimated != 1001 || past[0].Used != 600 {
 			t.Errorf("the past is %+v, %v", past, err)
 		}

@@ -22,10 +22,7 @@ type Past struct {
 
 // History reads completed tasks, the latest first, beginning after a position of which the zero value is
 // the beginning. An empty type matches every type.
-func (s *Store) History(ctx context.Context, ws db.Workspace, taskType string, at time.Time, id string, limit int) ([]Past, error) {
-	if id == "" {
-		at, id = endOfTime, lastUUID
-	}
+func (s *Store) History(ctx context.Context, ws db.Workspace, taskType string, before db.Position, limit int) ([]Past, error) {
 	var out []Past
 	err := s.db.Each(ctx, ws, db.Append(&out, func(scan db.Scan, p *Past) error {
 		err := scan(&p.Task, &p.Type, &p.Complexity, db.Optional(&p.Estimated), &p.Used, &p.FinishedAt)
@@ -33,7 +30,7 @@ func (s *Store) History(ctx context.Context, ws db.Workspace, taskType string, a
 			p.Estimated = Estimate(TaskShape{Complexity: p.Complexity}, nil)
 		}
 		return err
-	}), s.q.Past, db.Null(taskType), at, id, limit)
+	}), s.q.Past, append(before.Args(db.Null(taskType)), limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("read what tasks used: %w", err)
 	}
@@ -78,12 +75,7 @@ func (s Savings) Percent() float64 {
 // Savings adds up what routing has saved from since until before until; a zero time is no bound. Prices
 // are the present ones.
 func (s *Store) Savings(ctx context.Context, ws db.Workspace, since, until time.Time) (out Savings, err error) {
-	if until.IsZero() {
-		until = endOfTime
-	}
-	if since.IsZero() {
-		since = time.Unix(0, 0)
-	}
+	since, until = db.Between(since, until)
 	err = s.db.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
 		out = Savings{}
 		models, err := s.Tiers(ctx, tx)

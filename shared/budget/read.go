@@ -29,29 +29,18 @@ type Filter struct {
 	Limit   int    // at most 200; 50 when zero
 }
 
-const (
-	defaultLimit = 50
-	maxLimit     = 200
-	lastUUID     = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-)
-
 // List reads budgets, latest first. more says that there are more.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Budget, more bool, err error) {
 	if f.Before == "" {
-		f.Before = lastUUID
+		f.Before = db.LastID
 	}
-	if f.Limit <= 0 {
-		f.Limit = defaultLimit
-	}
-	f.Limit = min(f.Limit, maxLimit)
+	f.Limit = db.PageSize(f.Limit)
 	err = s.db.Each(ctx, ws, collect(&items), s.q.List, db.Null(f.Scope), db.Null(f.ScopeID), f.Active, f.Before, f.Limit+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("list budgets: %w", err)
 	}
-	if len(items) > f.Limit {
-		return items[:f.Limit], true, nil
-	}
-	return items, false, nil
+	items, more = db.Page(items, f.Limit)
+	return items, more, nil
 }
 
 // By is the key by which usage is grouped.
@@ -83,19 +72,12 @@ func (u Usage) Total() int64 { return u.Input + u.Output + u.CacheRead + u.Cache
 // maxGroups is the largest number of keys in one answer.
 const maxGroups = 400
 
-var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // Usage adds up the calls from since until before until; a zero time is no bound. It groups them by one
 // key, or by two different ones. The key with the most tokens comes first, or the last day. It returns
 // at most 400 groups. By skill, a call counts for each skill that its answer asks for, with an equal
 // share of its usage, and for (answer) when it asks for none.
 func (s *Store) Usage(ctx context.Context, ws db.Workspace, since, until time.Time, by By, other ...By) (out []Usage, err error) {
-	if until.IsZero() {
-		until = endOfTime
-	}
-	if since.IsZero() {
-		since = time.Unix(0, 0)
-	}
+	since, until = db.Between(since, until)
 	second := By("")
 	if len(other) > 0 {
 		second = other[0]

@@ -22,6 +22,7 @@ type queries struct {
 
 	LockCovers, LookCovers, Planned, InsertPeriods, CarryOver, Recount db.Query
 	HoldAttempts, Promise, Estimated, UseReservation, Spend            db.Query
+	HeldByAttempt, RaiseAttempt                                        db.Query
 	Corrections, Learn, Exhausted, Resumable, Rates, Advice, Series    db.Query
 	Tiers, ChooseTier, TaskUsed, Past, TaskModels, Lately              db.Query
 }

@@ -72,6 +72,20 @@ SELECT t.id, t.title, t.status, t.cancelled, t.attempt, t.agent_id, t.session_ke
  WHERE t.workspace_id = $1 AND t.id = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i))
  ORDER BY t.id;
 
+-- name: Waiting
+-- What waits depends on, as far as that is not completed. An aborted task waits while it has a next
+-- attempt. What a dependency depends on is looked up for each: where the statistics know nothing of many
+-- new tasks, a join would pair all of them with all.
+SELECT w.task_id, w.depends_on, CASE WHEN o.cancelled OR o.status IN ('FAILED', 'ARCHIVED') THEN 'dead'
+                                     WHEN o.status IN ('PENDING', 'PAUSED', 'ABORTED') THEN 'waits' ELSE 'works' END
+  FROM (SELECT d.task_id, d.depends_on
+          FROM agent_task_dependencies d
+          JOIN agent_tasks t ON t.workspace_id = d.workspace_id AND t.id = d.task_id
+         WHERE d.workspace_id = $1 AND (t.status IN ('PENDING', 'PAUSED') OR t.status = 'ABORTED' AND t.next_attempt_at IS NOT NULL)
+           AND NOT t.cancelled
+        OFFSET 0) w
+ CROSS JOIN LATERAL (SELECT n.cancelled, n.status FROM agent_tasks n WHERE n.workspace_id = $1 AND n.id = w.depends_on AND n.completed_at IS NULL OFFSET 0) o;
+
 -- name: WaitingOf
 SELECT d.task_id, d.depends_on, CASE WHEN o.cancelled OR o.status IN ('FAILED', 'ARCHIVED') THEN 'dead'
                                      WHEN o.status IN ('PENDING', 'PAUSED', 'ABORTED') THEN 'waits' ELSE 'works' END

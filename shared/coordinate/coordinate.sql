@@ -41,16 +41,6 @@ SELECT id, command, agent_id, task_id, reason, created_by
 INSERT INTO coordinator_commands (workspace_id, id, command, agent_id, task_id, reason, created_by, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, lk_now());
 
--- name: Waiting
--- What waits depends on, as far as that is not completed. An aborted task waits while it has a next attempt.
-SELECT d.task_id, d.depends_on, CASE WHEN o.cancelled OR o.status IN ('FAILED', 'ARCHIVED') THEN 'dead'
-                                     WHEN o.status IN ('PENDING', 'PAUSED', 'ABORTED') THEN 'waits' ELSE 'works' END
-  FROM agent_tasks t
-  JOIN agent_task_dependencies d ON d.workspace_id = t.workspace_id AND d.task_id = t.id
-  JOIN agent_tasks o ON o.workspace_id = d.workspace_id AND o.id = d.depends_on
- WHERE t.workspace_id = $1 AND (t.status IN ('PENDING', 'PAUSED') OR t.status = 'ABORTED' AND t.next_attempt_at IS NOT NULL)
-   AND NOT t.cancelled AND o.completed_at IS NULL;
-
 -- name: Counts
 SELECT (SELECT count(*) FROM agent_tasks WHERE workspace_id = $1 AND status = 'PENDING'),
        (SELECT count(*) FROM agent_tasks WHERE workspace_id = $1 AND status = 'RUNNING');
@@ -85,8 +75,9 @@ SELECT id, level, event, message, details, trace_id, created_at
  LIMIT $5;
 
 -- name: Purge
-DELETE FROM agent_heartbeats WHERE workspace_id = $1 AND id IN (
-  SELECT h.id FROM agent_heartbeats h WHERE h.workspace_id = $1 AND h.created_at < (SELECT lk_plus(lk_now(), -3600000)) LIMIT 5000);
+DELETE FROM agent_heartbeats WHERE workspace_id = $1 AND (agent_id, id) IN (
+  SELECT h.agent_id, h.id FROM agent_heartbeats h
+   WHERE h.workspace_id = $1 AND h.created_at < (SELECT lk_plus(lk_now(), -3600000)) ORDER BY h.created_at LIMIT 5000);
 
 -- name: PurgeNotes
 DELETE FROM coordinator_logs WHERE workspace_id = $1 AND id IN (

@@ -67,6 +67,15 @@ SELECT t.id, t.title, t.status, t.cancelled, t.attempt, t.agent_id, t.session_ke
  WHERE t.workspace_id = $1 AND t.id IN (SELECT i.value FROM json_each($2) i)
  ORDER BY t.id;
 
+-- name: Waiting
+SELECT d.task_id, d.depends_on, CASE WHEN o.cancelled OR o.status IN ('FAILED', 'ARCHIVED') THEN 'dead'
+                                     WHEN o.status IN ('PENDING', 'PAUSED', 'ABORTED') THEN 'waits' ELSE 'works' END
+  FROM agent_tasks t
+ CROSS JOIN agent_task_dependencies d ON d.workspace_id = $1 AND d.task_id = t.id
+ CROSS JOIN agent_tasks o ON o.workspace_id = $1 AND o.id = d.depends_on
+ WHERE t.workspace_id = $1 AND t.status IN ('PENDING', 'PAUSED', 'ABORTED') AND (t.status <> 'ABORTED' OR t.next_attempt_at IS NOT NULL)
+   AND NOT t.cancelled AND o.completed_at IS NULL;
+
 -- name: WaitingOf
 SELECT d.task_id, d.depends_on, CASE WHEN o.cancelled OR o.status IN ('FAILED', 'ARCHIVED') THEN 'dead'
                                      WHEN o.status IN ('PENDING', 'PAUSED', 'ABORTED') THEN 'waits' ELSE 'works' END

@@ -107,7 +107,7 @@ func TestAMassDisappearanceIsOneEvent(t *testing.T) {
 		if n := w.number(t, w.q.Told, "agent.stale"); n != 1 {
 			t.Errorf("%d events", n)
 		}
-		notes, err := w.c.Notes(t.Context(), w.Workspace, "", task.Position{}, 10)
+		notes, err := w.c.Notes(t.Context(), w.Workspace, "", db.Position{}, 10)
 		if err != nil || len(notes) != 1 || notes[0].Event != "gateway_restart" || notes[0].Level != task.Critical {
 			t.Errorf("the log: %+v, %v", notes, err)
 		}

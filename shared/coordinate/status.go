@@ -48,10 +48,7 @@ type Note struct {
 }
 
 // Notes reads the coordinator's log, newest first. An empty level is every level.
-func (c *Coordinator) Notes(ctx context.Context, ws db.Workspace, level task.Level, before task.Position, limit int) (found []Note, err error) {
-	if before.ID == "" {
-		before = task.Position{At: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), ID: "ffffffff-ffff-ffff-ffff-ffffffffffff"}
-	}
+func (c *Coordinator) Notes(ctx context.Context, ws db.Workspace, level task.Level, before db.Position, limit int) (found []Note, err error) {
 	err = c.DB.Each(ctx, ws, db.Append(&found, func(scan db.Scan, n *Note) error {
 		var details string
 		err := scan(&n.ID, &n.Level, &n.Event, &n.Message, db.Optional(&details), db.Optional(&n.Trace), &n.CreatedAt)
@@ -59,7 +56,7 @@ func (c *Coordinator) Notes(ctx context.Context, ws db.Workspace, level task.Lev
 			n.Details = json.RawMessage(details)
 		}
 		return err
-	}), c.q.Notes, db.Null(level), before.At, before.ID, limit)
+	}), c.q.Notes, append(before.Args(db.Null(level)), limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("read the coordinator's log: %w", err)
 	}

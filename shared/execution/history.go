@@ -31,33 +31,21 @@ type Span struct {
 type HistoryFilter struct {
 	Lane         lane.Name
 	Since, Until time.Time // of the beginning
-	Before       Position
+	Before       db.Position
 	Limit        int // at most 200; 50 when zero
 }
 
 // History lists which executions had which lanes, the latest first. more says that there are more.
 func (s *Store) History(ctx context.Context, ws db.Workspace, f HistoryFilter) (items []Span, more bool, err error) {
-	if f.Before.ID == "" {
-		f.Before = Position{endOfTime, lastUUID}
-	}
-	if f.Since.IsZero() {
-		f.Since = time.Unix(0, 0)
-	}
-	if f.Until.IsZero() {
-		f.Until = endOfTime
-	}
-	if f.Limit <= 0 {
-		f.Limit = defaultLimit
-	}
-	f.Limit = min(f.Limit, maxLimit)
+	f.Since, f.Until = db.Between(f.Since, f.Until)
+	f.Limit = db.PageSize(f.Limit)
 	err = s.db.Each(ctx, ws, db.Append(&items, func(scan db.Scan, x *Span) error {
-		return scan(&x.ID, &x.Agent, &x.Surface, &x.Trace, &x.Lane, &x.Status, &x.Input, db.Optional(&x.Outcome), &x.CreatedAt, &x.EndedAt, &x.Live, &x.Forced)
-	}), s.q.History, db.Null(f.Lane), f.Since, f.Until, f.Before.At, f.Before.ID, f.Limit+1)
+		return scan(&x.ID, &x.Agent, &x.Surface, &x.Trace, &x.Lane, &x.Status, &x.Input,
+			db.Optional(&x.Outcome), &x.CreatedAt, &x.EndedAt, &x.Live, &x.Forced)
+	}), s.q.History, append(f.Before.Args(db.Null(f.Lane), f.Since, f.Until), f.Limit+1)...)
 	if err != nil {
 		return nil, false, fmt.Errorf("list the history of lanes: %w", err)
 	}
-	if len(items) > f.Limit {
-		return items[:f.Limit], true, nil
-	}
-	return items, false, nil
+	items, more = db.Page(items, f.Limit)
+	return items, more, nil
 }

@@ -81,7 +81,8 @@ func (s *Store) Append(tx lane.Tx, e Execution, entry Entry) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("append to a journal: %w", err)
 	}
-	tx.Later().Exec(s.q.Append, e.ID, entry.Seq, entry.Step, entry.Kind, entry.Status, db.Null(entry.Call), Format, cmp.Or(entry.Trust, Trusted), entry.Body)
+	tx.Later().Exec(s.q.Append, e.ID, entry.Seq, entry.Step, entry.Kind, entry.Status, db.Null(entry.Call), Format,
+		cmp.Or(entry.Trust, Trusted), entry.Body)
 	return nil
 }
 

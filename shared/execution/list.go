@@ -22,23 +22,9 @@ type Filter struct {
 	Since   time.Time // inclusive
 	Until   time.Time // exclusive
 	Roots   bool      // only executions that began their trace
-	Before  Position
+	Before  db.Position
 	Limit   int // at most 200; 50 when zero
 }
-
-// Position is the position of an execution in a listing. The zero Position is the beginning.
-type Position struct {
-	At time.Time // when it was created
-	ID string
-}
-
-const (
-	defaultLimit = 50
-	maxLimit     = 200
-	lastUUID     = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-)
-
-var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // List reads executions, newest first. more says that there are more.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Execution, more bool, err error) {
@@ -47,7 +33,7 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Ex
 	if err != nil {
 		return nil, false, fmt.Errorf("list executions: %w", err)
 	}
-	items, more = f.page(items)
+	items, more = db.Page(items, db.PageSize(f.Limit))
 	return items, more, nil
 }
 
@@ -69,43 +55,15 @@ func (s *Store) Roots(ctx context.Context, ws db.Workspace, f Filter) (items []R
 	if err != nil {
 		return nil, false, fmt.Errorf("list traces: %w", err)
 	}
-	if limit := f.limit(); len(items) > limit {
-		return items[:limit], true, nil
-	}
-	return items, false, nil
-}
-
-// limit returns how many executions a page has.
-func (f Filter) limit() int {
-	if f.Limit <= 0 {
-		return defaultLimit
-	}
-	return min(f.Limit, maxLimit)
-}
-
-// page cuts what was read to a page.
-func (f Filter) page(items []Execution) ([]Execution, bool) {
-	if limit := f.limit(); len(items) > limit {
-		return items[:limit], true
-	}
-	return items, false
+	items, more = db.Page(items, db.PageSize(f.Limit))
+	return items, more, nil
 }
 
 // arguments returns the arguments of the part Listed, which reads one row more than a page has.
 func (f Filter) arguments() []any {
-	if f.Before.ID == "" {
-		f.Before = Position{endOfTime, lastUUID}
-	}
-	if f.Since.IsZero() {
-		f.Since = time.Unix(0, 0)
-	}
-	if f.Until.IsZero() {
-		f.Until = endOfTime
-	}
-	return []any{
-		db.Null(f.Agent), db.Null(f.Surface), db.Null(f.Status), db.Null(f.Trace), db.Null(f.Subject), f.Since, f.Until,
-		f.Before.At, f.Before.ID, f.limit() + 1, f.Roots,
-	}
+	since, until := db.Between(f.Since, f.Until)
+	args := f.Before.Args(db.Null(f.Agent), db.Null(f.Surface), db.Null(f.Status), db.Null(f.Trace), db.Null(f.Subject), since, until)
+	return append(args, db.PageSize(f.Limit)+1, f.Roots)
 }
 
 // maxChildren is the largest number of children that are listed.

@@ -69,7 +69,7 @@ func TestExecutionsAreListedNewestFirst(t *testing.T) {
 			page, more = w.names(t, f)
 			pages = append(pages, page)
 			i := slices.IndexFunc(all, func(e execution.Execution) bool { return e.Subject == page[len(page)-1] })
-			f.Before = execution.Position{At: all[i].CreatedAt, ID: all[i].ID}
+			f.Before = db.Position{At: all[i].CreatedAt, ID: all[i].ID}
 		}
 		if len(pages) != 2 || len(pages[0]) != 3 || !slices.Equal(pages[1], []lane.Name{"objective:a"}) {
 			t.Errorf("the pages are %q", pages)

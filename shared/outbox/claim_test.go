@@ -475,6 +475,131 @@ func TestARowThatIsWantedWhileClaimedIsDueAgain(t *testing.T) {
 	})
 }
 
+// TestAKickThatIsWantedWhileItSucceeds stays due, with all its attempts, also when it has failed for good. A
+// message is sent once.
+func TestAKickThatIsWantedWhileItSucceeds(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		want := func(key string) {
+			var b db.Batch
+			w.s.DueNow(&b, key)
+			if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, end := range []func(outbox.Claimed) error{
+			func(c outbox.Claimed) error { return w.s.Sent(t.Context(), c) },
+			func(c outbox.Claimed) error { return w.s.Fail(t.Context(), c, errors.New("gone")) },
+		} {
+			key := fmt.Sprint("kick ", i)
+			id := w.enqueue(t, kick(key))[0]
+			c := w.the(t)
+			want(key)
+			if err := end(c); err != nil {
+				t.Fatal(err)
+			}
+			if e := w.get(t, id); e.Status != outbox.Ready || e.Attempts != 0 || e.SentAt != nil || w.due(t, topic) != 1 {
+				t.Errorf("%s: %+v", key, e)
+			}
+			if err := w.s.Sent(t.Context(), w.the(t)); err != nil {
+				t.Fatal(err)
+			}
+			w.mustBe(t, outbox.Sent, id)
+		}
+		row := kick("message")
+		row.Kind = outbox.Message
+		id := w.enqueue(t, row)[0]
+		c := w.the(t)
+		want("message")
+		if err := w.s.Sent(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		w.mustBe(t, outbox.Sent, id)
+	})
+}
+
+// TestARowThatIsRoused is due at once, also if it has ended. A row that isn't there is not added.
+func TestARowThatIsRoused(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		rouse := func(key string) {
+			var b db.Batch
+			w.s.Rouse(&b, key)
+			if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rouse("a")
+		if n := w.due(t, topic); n != 0 {
+			t.Errorf("%d rows", n)
+		}
+		id := w.enqueue(t, kick("a"))[0]
+		if err := w.s.Sent(t.Context(), w.the(t)); err != nil {
+			t.Fatal(err)
+		}
+		rouse("a")
+		if e := w.get(t, id); e.Status != outbox.Ready || e.Attempts != 0 {
+			t.Errorf("%+v", e)
+		}
+		c := w.the(t)
+		rouse("a")
+		if err := w.s.Retry(t.Context(), c, errors.New("not yet")); err != nil || w.due(t, topic) != 1 {
+			t.Errorf("%v, %d due", err, w.due(t, topic))
+		}
+		rouse("a")
+		if e := w.get(t, id); e.Status != outbox.Ready || e.Attempts != 0 {
+			t.Errorf("roused while it is ready: %+v", e)
+		}
+	})
+}
+
+// TestALookCounts: what a row has begun elsewhere may be lost each time. The pauses grow, until the row has
+// failed; work that begins clears the count.
+func TestALookCounts(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		row := kick("a")
+		row.MaxAttempts = 3
+		id := w.enqueue(t, row)[0]
+		look := func() outbox.Entry {
+			w.Skew.Advance(10 * time.Minute)
+			w.drain(t, handler(func(context.Context, outbox.Claimed) error { return outbox.LookIn(20*time.Second, errors.New("begun")) }))
+			return w.get(t, id)
+		}
+		for n := range 2 {
+			if e := look(); e.Status != outbox.Ready || e.Attempts != n+1 || e.DueAt.Sub(e.UpdatedAt) < 19*time.Second {
+				t.Errorf("look %d: %+v", n, e)
+			}
+		}
+		var b db.Batch
+		w.s.Began(&b, "a")
+		if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+		for n, want := range []outbox.Status{outbox.Ready, outbox.Ready, outbox.Failed} {
+			if e := look(); e.Status != want || e.Attempts != n+1 {
+				t.Errorf("look %d after it began: %+v", n, e)
+			}
+		}
+	})
+}
+
+// TestWhatBeganIsNotUncountedTwice: an attempt that does not count is not taken off a count that was cleared
+// while it was made.
+func TestWhatBeganIsNotUncountedTwice(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		id := w.enqueue(t, kick("a"))[0]
+		w.drain(t, handler(func(ctx context.Context, c outbox.Claimed) error {
+			var b db.Batch
+			w.s.Began(&b, c.Key)
+			if err := w.DB.Do(ctx, c.Workspace, &b); err != nil {
+				t.Error(err)
+			}
+			return outbox.LaterIn(time.Minute, errors.New("it is worked on"))
+		}))
+		if e := w.get(t, id); e.Status != outbox.Ready || e.Attempts != 0 {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
 // TestAClaimGrantsTheWishForIt: a sender dies with a row that DueNow has marked. The next claim
 // clears the mark, so that its end may set a later time.
 func TestAClaimGrantsTheWishForIt(t *testing.T) {

@@ -166,7 +166,8 @@ func (s *Sender) leave(ws db.Workspace, p *places) {
 
 // take claims at most the given number of rows. Each row takes a place. r.Limit is 0 afterwards if
 // no place was free.
-func (s *Sender) take(ctx context.Context, p *places, pools map[string]pool, r *Request, most int) (claimed []Claimed, over []Entry, err error) {
+func (s *Sender) take(ctx context.Context, p *places, pools map[string]pool, r *Request, most int) (claimed []Claimed,
+	over []Entry, err error) {
 	select {
 	case p.looking <- struct{}{}:
 		defer func() { <-p.looking }()

@@ -16,6 +16,9 @@ func Settled(as Status) error { return &SettledError{as} }
 type LaterError struct {
 	Err error
 	In  time.Duration // delay before the next attempt; 0: a random delay up to five minutes
+	// Counts says that the attempt counts, because something was begun elsewhere that may be lost. The
+	// delay then grows with the attempts, from In on.
+	Counts bool
 }
 
 func (e *LaterError) Error() string { return e.Err.Error() }
@@ -25,7 +28,14 @@ func (e *LaterError) Unwrap() error { return e.Err }
 func Later(err error) error { return &LaterError{Err: err} }
 
 // LaterIn returns a [LaterError] for a row that can be sent after a known time.
-func LaterIn(d time.Duration, err error) error { return &LaterError{err, max(d, time.Millisecond)} }
+func LaterIn(d time.Duration, err error) error {
+	return &LaterError{Err: err, In: max(d, time.Millisecond)}
+}
+
+// LookIn returns a [LaterError] of an attempt that counts: the row looks again at what it has begun.
+func LookIn(d time.Duration, err error) error {
+	return &LaterError{Err: err, In: max(d, time.Millisecond), Counts: true}
+}
 
 // An UnfinishedError says that an attempt ended before its work was done. The row is retried at
 // once, and the attempt counts.

@@ -48,9 +48,11 @@ RETURNING id, kind, topic, key, order_key, seq, payload, format, status, attempt
 
 -- name: End
 UPDATE outbox SET
-  status = $4, attempts = attempts - $6, due_at = CASE WHEN due_again THEN lk_now() ELSE lk_plus(lk_now(), $5) END, due_again = 0,
+  status = CASE WHEN due_again AND kind = 'kick' AND $4 IN ('sent', 'failed') THEN 'ready' ELSE $4 END,
+  attempts = CASE WHEN due_again AND kind = 'kick' AND $4 IN ('sent', 'failed') THEN 0 ELSE max(0, attempts - $6) END,
+  due_at = CASE WHEN due_again THEN lk_now() ELSE lk_plus(lk_now(), $5) END, due_again = 0,
   claim_token = NULL, claimed_until = NULL, last_error = coalesce($7, last_error),
-  sent_at = CASE WHEN $4 = 'sent' THEN lk_now() END, updated_at = lk_now()
+  sent_at = CASE WHEN $4 = 'sent' AND NOT (due_again AND kind = 'kick') THEN lk_now() END, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND claim_token = $3
 RETURNING 'ended';
 

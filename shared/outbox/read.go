@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
@@ -55,37 +54,18 @@ type Filter struct {
 	Status   Status
 	Topic    string
 	OrderKey string
-	Before   Position
+	Before   db.Position
 	Limit    int // at most 200; 50 when zero
-}
-
-const (
-	defaultLimit = 50
-	maxLimit     = 200
-)
-
-// Position is the position of a row in a listing. The zero value is the beginning.
-type Position struct {
-	At time.Time // when the row was queued
-	ID string
 }
 
 // List reads rows, newest first. more reports whether further rows follow.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Entry, more bool, err error) {
-	if f.Limit <= 0 {
-		f.Limit = defaultLimit
-	}
-	f.Limit = min(f.Limit, maxLimit)
-	if f.Before.ID == "" {
-		f.Before = Position{endOfTime, lastUUID}
-	}
-	err = s.db.Each(ctx, ws, collect(&items), s.q.List, db.Null(f.Status), db.Null(f.Topic), db.Null(f.OrderKey), f.Before.At, f.Before.ID, f.Limit+1)
+	f.Limit = db.PageSize(f.Limit)
+	err = s.db.Each(ctx, ws, collect(&items), s.q.List,
+		append(f.Before.Args(db.Null(f.Status), db.Null(f.Topic), db.Null(f.OrderKey)), f.Limit+1)...)
 	if err != nil {
 		return nil, false, fmt.Errorf("list outbox rows: %w", err)
 	}
-	return items[:min(len(items), f.Limit)], len(items) > f.Limit, nil
+	items, more = db.Page(items, f.Limit)
+	return items, more, nil
 }
-
-var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-
-const lastUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"

@@ -237,7 +237,7 @@ func TestListing(t *testing.T) {
 		other := kick("e")
 		other.Topic = "other"
 		w.enqueue(t, other)
-		list := func(f outbox.Filter) (keys string, last outbox.Position, more bool) {
+		list := func(f outbox.Filter) (keys string, last db.Position, more bool) {
 			t.Helper()
 			found, more, err := w.s.List(t.Context(), w.Workspace, f)
 			if err != nil {
@@ -245,7 +245,7 @@ func TestListing(t *testing.T) {
 			}
 			for _, e := range found {
 				keys += e.Key
-				last = outbox.Position{At: e.CreatedAt, ID: e.ID}
+				last = db.Position{At: e.CreatedAt, ID: e.ID}
 			}
 			return keys, last, more
 		}

@@ -24,7 +24,7 @@ import (
 //
 // After an error the row is retried. A [Delayed] error sets the shortest delay, up to an hour.
 // There is no retry after a [PermanentError], a [DeadError] or an [UncertainError]. The attempt of
-// a [LaterError] does not count. A [SettledError] says that the handler has marked the row itself.
+// a [LaterError] does not count, unless the error says so. A [SettledError] says that the handler has marked the row itself.
 // The error's text is stored and shown to operators.
 type Handler interface {
 	Handle(ctx context.Context, c Claimed) error
@@ -134,7 +134,8 @@ func (s *Sender) ended(ctx context.Context, r *Report, rows []Entry) {
 		case Expired:
 			r.Expired++
 		}
-		s.Log.WarnContext(trace.With(ctx, e.Trace), "outbox row ended unsent", "topic", e.Topic, "row", e.ID, "status", e.Status, "attempts", e.Attempts, "error", e.LastError)
+		s.Log.WarnContext(trace.With(ctx, e.Trace), "outbox row ended unsent", "topic", e.Topic, "row", e.ID, "status",
+			e.Status, "attempts", e.Attempts, "error", e.LastError)
 	}
 }
 
@@ -179,7 +180,8 @@ func (s *Sender) handle(ctx context.Context, c Claimed, limit time.Duration) (er
 		if p == nil {
 			return
 		}
-		s.Log.ErrorContext(ctx, "an outbox handler panicked", "topic", c.Topic, "row", c.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		s.Log.ErrorContext(ctx, "an outbox handler panicked", "topic", c.Topic, "row", c.ID, "panic", fmt.Sprint(p), "stack",
+			string(debug.Stack()))
 		err = errPanicked
 		if unkeyed(h) {
 			err = Uncertainly(err)
@@ -209,7 +211,12 @@ func (s *Sender) classify(c Claimed, err error) ending {
 	if e, ok := errors.AsType[*PermanentError](err); ok {
 		return ending{status: Failed, why: e}
 	}
-	if e, ok := errors.AsType[*LaterError](err); ok {
+	if e, ok := errors.AsType[*LaterError](err); ok && e.Counts {
+		if c.Last() {
+			return ending{status: Failed, why: e}
+		}
+		return ending{status: Ready, delay: max(e.In, backoff(c.Attempt, s.Store.random())), why: e}
+	} else if ok {
 		return ending{status: Ready, delay: cmp.Or(e.In, backoff(math.MaxInt, s.Store.random())), uncounted: 1, why: e}
 	}
 	return s.Store.retried(c, err)

@@ -27,6 +27,7 @@ type queries struct {
 	Due, Claim, End, Resend      db.Query
 	Defer, GoOn                  db.Query
 	DueNow, DueAnew              db.Query
+	Rouse, Began                 db.Query
 	Claimants, GiveBack          db.Query
 	GiveBackClaim                db.Query
 	Get, List                    db.Query
@@ -120,8 +121,16 @@ func (s *Store) add(ctx context.Context, b *db.Batch, as db.Query, r Row) (id st
 func (s *Store) Withdraw(b *db.Batch, key string) { b.Exec(s.q.Withdraw, key) }
 
 // DueNow adds to a batch that the key's row is due at once. A claimed row becomes due when its
-// claim ends.
+// claim ends; a kick does so also when its handler succeeds or gives up.
 func (s *Store) DueNow(b *db.Batch, key string) { b.Exec(s.q.DueNow, key) }
+
+// Rouse adds to a batch that the key's row is due at once, as DueNow does, also if it has ended. It adds
+// no row.
+func (s *Store) Rouse(b *db.Batch, key string) { b.Exec(s.q.Rouse, key) }
+
+// Began adds to a batch that the work which the key's row looks after was begun: its attempts so far no
+// longer count.
+func (s *Store) Began(b *db.Batch, key string) { b.Exec(s.q.Began, key) }
 
 // DueAnew sets the due time of a topic's overdue unclaimed rows to now. The statement joins the
 // batch.
@@ -220,7 +229,8 @@ func (s *Store) claim(ctx context.Context, r Request) (claimed []Claimed, ended 
 		}
 		var rows []Entry
 		var b db.Batch
-		b.Each(collect(&rows), s.q.Claim, list(r.Topics), list(r.Unkeyed), min(r.Limit, maxClaim), clip(r.Holder, maxHolder), token.String(), r.Lease.Milliseconds(), r.leases(), list(r.Full))
+		b.Each(collect(&rows), s.q.Claim, list(r.Topics), list(r.Unkeyed), min(r.Limit, maxClaim), clip(r.Holder, maxHolder),
+			token.String(), r.Lease.Milliseconds(), r.leases(), list(r.Full))
 		switch err := s.db.Do(ctx, r.Workspace, &b); {
 		case errors.Is(err, db.ErrUnique):
 			continue // another row of an order key was resent at the same moment
@@ -230,7 +240,8 @@ func (s *Store) claim(ctx context.Context, r Request) (claimed []Claimed, ended 
 		slices.SortFunc(rows, func(a, b Entry) int { return strings.Compare(a.ID, b.ID) })
 		for _, e := range rows {
 			if e.Status == Sending {
-				claimed = append(claimed, Claimed{Row: e.Row, Workspace: r.Workspace, Attempt: e.Attempts, Until: *e.ClaimedUntil, token: token.String()})
+				claimed = append(claimed, Claimed{Row: e.Row, Workspace: r.Workspace, Attempt: e.Attempts, Until: *e.ClaimedUntil,
+					token: token.String()})
 			} else {
 				ended = append(ended, e)
 			}

@@ -29,6 +29,13 @@ func (s *Store) move(ctx context.Context, tx Tx, t Task, outcome, failure string
 	return s.after(ctx, tx, t.ID, moved)
 }
 
+// stop tells of a task whose attempt is not wanted any more.
+func (s *Store) stop(tx Tx, t Task) {
+	if s.Stopped != nil && t.Attempt > 0 {
+		s.Stopped(tx.Later(), t.ID)
+	}
+}
+
 func (s *Store) wake(ctx context.Context, tx Tx) {
 	if s.Wake != nil {
 		s.Wake(ctx, tx.Later())
@@ -84,6 +91,7 @@ func (s *Store) Patch(ctx context.Context, tx Tx, id, actor string, match func(T
 		if err := t.allowed(Paused, "a pause"); err != nil {
 			return Task{}, err
 		}
+		s.stop(tx, t)
 		return s.move(ctx, tx, t, "paused", "", Entry{To: Paused, Message: "the task was paused", Actor: actor}, s.q.Pause, nil)
 	case *p.Status == Pending && t.Status == Paused:
 		return s.move(ctx, tx, t, "", "", Entry{To: Pending, Message: "the task was resumed", Actor: actor}, s.q.Resume)
@@ -136,6 +144,7 @@ func (s *Store) Pause(ctx context.Context, tx Tx, id, actor, reason, why string)
 	if err != nil {
 		return Task{}, err
 	}
+	s.stop(tx, t)
 	return s.move(ctx, tx, t, "paused", "", Entry{Level: Warn, To: Paused, Message: why, Actor: actor}, s.q.Pause, reason)
 }
 
@@ -175,6 +184,7 @@ func (s *Store) Cancel(ctx context.Context, tx Tx, id, actor, reason string) (Ta
 	if err != nil {
 		return Task{}, err
 	}
+	s.stop(tx, t)
 	e := Entry{Level: Warn, To: Aborted, Message: cmp.Or(reason, "the task was cancelled"), Details: []byte(`{"cancelled":true}`), Actor: actor}
 	if t.Status == Aborted && !t.Cancelled {
 		done := tx.Later().Exec(s.q.Cancel, t.ID, t.Status, t.Attempt, db.Null(reason))

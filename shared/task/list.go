@@ -45,13 +45,9 @@ type Place struct {
 	ID       string
 }
 
-const (
-	lastUUID  = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-	firstUUID = "00000000-0000-0000-0000-000000000000"
-)
+const firstUUID = "00000000-0000-0000-0000-000000000000"
 
 var (
-	endOfTime   = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	beginning   = time.Unix(0, 0).UTC()
 	likeEscapes = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 )
@@ -61,12 +57,7 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Task, er
 	if f.MaxPriority == 0 {
 		f.MaxPriority = 10
 	}
-	if f.CreatedAfter.IsZero() {
-		f.CreatedAfter = beginning
-	}
-	if f.CreatedBefore.IsZero() {
-		f.CreatedBefore = endOfTime
-	}
+	f.CreatedAfter, f.CreatedBefore = db.Between(f.CreatedAfter, f.CreatedBefore)
 	var pattern any
 	if f.Text != "" {
 		pattern = "%" + likeEscapes.Replace(activity.Text(f.Text)) + "%"
@@ -76,7 +67,7 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Task, er
 	if len(tags) > 0 {
 		firstTag = tags[0]
 	}
-	q, first := s.q.List, Place{At: endOfTime, ID: lastUUID}
+	q, first := s.q.List, Place{At: db.EndOfTime, ID: db.LastID}
 	switch f.Order {
 	case Oldest:
 		q, first = s.q.ListOldest, Place{At: beginning, ID: firstUUID}
@@ -88,7 +79,8 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Task, er
 	}
 	args := []any{
 		db.Null(f.Status), f.MinPriority, f.MaxPriority, db.Null(f.Agent), db.Null(f.Type), db.Null(f.Thread),
-		db.Null(firstTag), len(tags), "," + strings.Join(tags, ",") + ",", pattern, f.CreatedAfter, f.CreatedBefore, db.Null(f.Project), db.Null(f.Milestone), f.After.At, f.After.ID,
+		db.Null(firstTag), len(tags), "," + strings.Join(tags, ",") + ",", pattern,
+		f.CreatedAfter, f.CreatedBefore, db.Null(f.Project), db.Null(f.Milestone), f.After.At, f.After.ID,
 	}
 	if f.Order == Urgent {
 		args = append(args, f.After.Priority)

@@ -120,25 +120,16 @@ func (s *Store) NoteConflict(ctx context.Context, ws db.Workspace, e *StaleError
 	return nil
 }
 
-// Position is the position of a row in a listing by time. The zero value is the beginning.
-type Position struct {
-	At time.Time
-	ID string
-}
-
 // LogFilter narrows a log. Empty fields match everything.
 type LogFilter struct {
 	Level  Level
 	Event  Event
-	Before Position
+	Before db.Position
 	Limit  int
 }
 
 // Logs reads a task's log, newest first. It returns [db.ErrNoRows] if there is no such task.
 func (s *Store) Logs(ctx context.Context, ws db.Workspace, id string, f LogFilter) ([]Entry, error) {
-	if f.Before.ID == "" {
-		f.Before = Position{endOfTime, lastUUID}
-	}
 	var b db.Batch
 	var task []Task
 	var found []Entry
@@ -150,7 +141,7 @@ func (s *Store) Logs(ctx context.Context, ws db.Workspace, id string, f LogFilte
 			db.Optional(&e.Trace), &e.CreatedAt)
 		e.Details = raw(details)
 		return err
-	}), s.q.Logs, id, db.Null(f.Level), db.Null(f.Event), f.Before.At, f.Before.ID, f.Limit)
+	}), s.q.Logs, append(f.Before.Args(id, db.Null(f.Level), db.Null(f.Event)), f.Limit)...)
 	if err := s.db.Read(ctx, ws, &b); err != nil {
 		return nil, fmt.Errorf("read the log of a task: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
@@ -39,6 +40,15 @@ func (s *Store) present(ctx context.Context, tx Tx, r Report, read func(context.
 // report is on the present attempt. Errors: [db.ErrNoRows], [StaleError], [StatusError].
 func (s *Store) Present(ctx context.Context, tx Tx, r Report) (Task, error) {
 	return s.present(ctx, tx, r, s.head, "a report of usage")
+}
+
+// Wanted reports whether an attempt is under way. It only reads.
+func (s *Store) Wanted(ctx context.Context, ws db.Workspace, id string, attempt int) (bool, error) {
+	n := 0
+	if err := s.db.One(ctx, ws, []any{&n}, s.q.Wanted, id, attempt); err != nil {
+		return false, fmt.Errorf("look whether an attempt is wanted: %w", err)
+	}
+	return n > 0, nil
 }
 
 // fits refuses a report on an attempt that is not the present one of a locked task. An attempt is over

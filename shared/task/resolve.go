@@ -176,6 +176,7 @@ func (s *Store) named(ctx context.Context, tx Tx, tasks []Task) error {
 	for i, t := range tasks {
 		given[i] = names{i, t.Thread, t.Project, t.Milestone}
 	}
+	tx.Later().Exec(s.q.LockNamed, encode(given))
 	var wrong error
 	err := tx.Each(ctx, func(scan db.Scan) error {
 		var i int

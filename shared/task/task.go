@@ -159,12 +159,12 @@ type queries struct {
 	Complete, Abort, Fail, Progress              db.Query
 	EndAttempt, EndCompleted, NoteCheckpoint     db.Query
 	Unassign, LatestOf                           db.Query
-	Named, Some, LockGraph, LockSome             db.Query
+	LockNamed, Named, Some, LockGraph, LockSome  db.Query
 	Edges, AddEdges, DeleteEdges                 db.Query
 	Touch, TouchSome, Conflict                   db.Query
 	Log, Logs, OpenDependencies, ThreadTask      db.Query
 	FirstDependencies, ThreadTasks, Near, Within db.Query
-	Origin                                       db.Query
+	Origin, Wanted                               db.Query
 }
 
 // Store stores the tasks of all workspaces. Methods that write take a transaction, in which the
@@ -173,6 +173,11 @@ type Store struct {
 	// Wake adds to a transaction's last batch what wakes the coordinator, after a task was created or its
 	// status has changed. It is set once; nil: nothing wakes it before its schedule does.
 	Wake func(context.Context, *db.Batch)
+
+	// Stopped adds to a transaction that an attempt at a task is not wanted any more, because the task was
+	// paused or cancelled: who works on it, or waits for a person, is to look at once. It is set once; nil:
+	// they hear of it later.
+	Stopped func(b *db.Batch, task string)
 
 	// Converse opens the thread of a task that a call of [CreateSkill] creates, appends what was said there
 	// under a key, and returns its id. It is set once; nil: such calls name no thread.

@@ -44,6 +44,22 @@ SELECT @row
   FROM agent_tasks t
  WHERE t.workspace_id = $1 AND t.id = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i));
 
+-- name: LockNamed
+-- The projects and the milestones that new tasks name, and the milestones' projects: who archives or
+-- deletes one waits until the tasks are there.
+WITH m AS MATERIALIZED (
+  SELECT m.project_id FROM milestones m
+   WHERE m.workspace_id = $1 AND m.id IN (SELECT n.milestone FROM jsonb_to_recordset(CAST($2 AS jsonb)) n (milestone uuid))
+   ORDER BY m.id
+     FOR SHARE),
+p AS MATERIALIZED (
+  SELECT 1 FROM projects p
+   WHERE p.workspace_id = $1
+     AND (p.id IN (SELECT m.project_id FROM m) OR p.id IN (SELECT n.project FROM jsonb_to_recordset(CAST($2 AS jsonb)) n (project uuid)))
+   ORDER BY p.id
+     FOR SHARE)
+SELECT (SELECT count(*) FROM m), (SELECT count(*) FROM p);
+
 -- name: Named
 -- Of each new task: whether its thread is there, whether its project is and is archived, its milestone's
 -- project, and whether that or the milestone is archived.

@@ -173,3 +173,6 @@ SELECT trace_id FROM agent_task_logs
  WHERE workspace_id = $1 AND task_id = $2 AND event = 'created' AND trace_id IS NOT NULL
  ORDER BY created_at
  LIMIT 1;
+
+-- name: Wanted
+SELECT count(*) FROM agent_tasks WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status IN ('ASSIGNED', 'RUNNING');

@@ -33,6 +33,9 @@ SELECT d.task_id, d.depends_on FROM agent_task_dependencies d JOIN reached r ON 
 -- name: GetSome
 SELECT @row FROM agent_tasks t WHERE t.workspace_id = $1 AND t.id IN (SELECT i.value FROM json_each($2) i);
 
+-- name: LockNamed
+SELECT $1 || $2;
+
 -- name: Named
 SELECT n.value ->> 'place',
        n.value ->> 'thread' IS NULL OR EXISTS (SELECT 1 FROM threads o WHERE o.workspace_id = $1 AND o.id = n.value ->> 'thread'),

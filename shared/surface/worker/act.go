@@ -50,7 +50,10 @@ func (a *attempt) act(ctx context.Context, job reason.Job) (reason.Outcome, erro
 }
 
 func (a *attempt) run(ctx context.Context, job reason.Job) (reason.Outcome, error) {
-	if got, err := a.holdThread(ctx); err != nil || !got {
+	switch got, err := a.holdThread(ctx); {
+	case errors.Is(err, errNoThread):
+		return reason.Outcome{Status: execution.Failed, Reason: errNoThread.Error()}, nil
+	case err != nil || !got:
 		return reason.Outcome{Status: execution.Parked, Reason: "another execution speaks in its thread", Halted: true}, err
 	}
 	job, err := a.prepared(ctx, job)
@@ -151,7 +154,7 @@ func (a *attempt) prepared(ctx context.Context, job reason.Job) (reason.Job, err
 		job.Model = words.Model
 	}
 	job.Task, job.TaskAttempt = t.ID, a.number
-	job.Agent, job.AgentID = a.agent.Name, a.agent.ID // the execution may be that of an earlier attempt, by another agent
+	job.AgentID = a.agent.ID
 	job.MaxTokens, job.Window, job.TellsDecisions = answerTokens, a.Window, true
 	job.Retries, job.SkillTimeout = settings.ToolRetries, time.Duration(settings.SkillTimeout)*time.Second
 	job.Stops = []reason.Stop{a.handOver, reason.Wanted(job.Hold), reason.MaxSteps(stepsOf(t, settings.StepsPerRun))}

@@ -91,6 +91,7 @@ func (a *attempt) begin(ctx context.Context, s *work.Start) error {
 		return nil // it is another's by now
 	}
 	a.number, a.version, a.thread = t.Attempt, t.CheckpointVersion, t.Thread
+	a.Outbox.Began(s.Later(), KeyOf(t.ID))
 	if t.Status == task.Assigned {
 		if err := a.Begin(ctx, s.Tx, t.ID, t.Attempt, a.agent.ID, sessionOf(t.ID, t.Attempt)); err != nil {
 			return err
@@ -98,7 +99,8 @@ func (a *attempt) begin(ctx context.Context, s *work.Start) error {
 	}
 	if len(s.Open) > 0 {
 		a.exec = s.Open[0]
-		return s.Resume(ctx, s.Open[0])
+		a.exec.Agent = a.agent.Name // it may be that of an earlier attempt, by another agent
+		return s.Resume(ctx, a.exec)
 	}
 	raw, err := json.Marshal(input{"work", a.title, a.tick.Task})
 	if err != nil {

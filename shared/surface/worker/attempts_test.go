@@ -282,7 +282,8 @@ var errBroken = errors.New("the database can't be reached")
 
 func (broken) Do(context.Context, db.Workspace, bool, []*db.Op) error { return errBroken }
 
-// TestAFailedLookIsNoPerson: a row that could not be looked after is tried again soon.
+// TestAFailedLookIsNoPerson: a row that could not be looked after is tried again soon, and the last time it
+// does not count.
 func TestAFailedLookIsNoPerson(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		id, _ := w.pays(t)
@@ -291,9 +292,149 @@ func TestAFailedLookIsNoPerson(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = w.Sender.Handlers[worker.Topic].Handle(t.Context(), outbox.Claimed{Workspace: w.Workspace, Row: outbox.Row{Payload: raw}})
-		if later, is := errors.AsType[*outbox.LaterError](err); is || !errors.Is(err, errBroken) {
-			t.Errorf("%v, later %+v", err, later)
+		for attempt, last := range []bool{1: false, 2: true} {
+			c := outbox.Claimed{Workspace: w.Workspace, Row: outbox.Row{Payload: raw, MaxAttempts: 2}, Attempt: attempt}
+			err = w.Sender.Handlers[worker.Topic].Handle(t.Context(), c)
+			if later, is := errors.AsType[*outbox.LaterError](err); is != last || is && later.Counts || !errors.Is(err, errBroken) {
+				t.Errorf("attempt %d: %v, later %+v", attempt, err, later)
+			}
+		}
+	})
+}
+
+// looks has the supervisor look n times, with enough time between, and returns the invocations.
+func (w *world) looks(t testing.TB, n int) (ticks []worker.Tick) {
+	t.Helper()
+	for range n {
+		w.Skew.Advance(6 * time.Minute)
+		w.drain(t)
+		ticks = append(ticks, w.next()...)
+	}
+	return ticks
+}
+
+// TestLostInvocationsHaveAnEnd: of an attempt whose invocations are all lost, twenty are started. One that
+// begins to work clears the count.
+func TestLostInvocationsHaveAnEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.steps(2, 40*time.Second)
+		id := w.create(t, task.Task{Title: "Lost"})
+		w.cycle(t)
+		lost := len(w.next()) + len(w.looks(t, 11))
+		if r := w.minute(t, id); lost != 12 || r.Outcome != worker.HandedOn {
+			t.Fatalf("after %d lost invocations: %+v", lost, r)
+		}
+		if lost = len(w.looks(t, 25)); lost != 20 {
+			t.Errorf("%d invocations were lost", lost)
+		}
+		if is := w.get(t, id); is.Status.Active() || !strings.Contains(is.LastError, "20 invocations of the built-in worker in a row have not begun to work") {
+			t.Errorf("%+v", is)
+		}
+	})
+}
+
+// TestWhatIsOpenOfALostTaskIsClosed, and what still waits for a person is rejected: nobody looks at the task
+// again.
+func TestWhatIsOpenOfALostTaskIsClosed(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.steps(2, 40*time.Second)
+		failed := w.create(t, task.Task{Title: "Lost"})
+		w.cycle(t)
+		if r := w.minute(t, failed); r.Outcome != worker.HandedOn || len(w.open(t, failed)) != 1 {
+			t.Fatalf("%+v, open %+v", r, w.open(t, failed))
+		}
+		w.looks(t, 25)
+		if is := w.get(t, failed); is.Status != task.Failed || len(w.open(t, failed)) != 0 {
+			t.Errorf("%+v, open %+v", is, w.open(t, failed))
+		}
+		cancelled, call := w.pays(t)
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Tasks.Cancel(ctx, tx, cancelled, "user:ada", "never mind")
+			return err
+		})
+		lost := len(w.looks(t, 25))
+		if is := must(w.Approvals.Get(t.Context(), w.Workspace, call))(t); lost != 20 || is.Status != approval.Rejected || len(w.open(t, cancelled)) != 0 {
+			t.Errorf("after %d lost invocations: %+v, open %+v", lost, is, w.open(t, cancelled))
+		}
+	})
+}
+
+// TestALostAttemptMayBeRetried: what is open then continues with the next attempt.
+func TestALostAttemptMayBeRetried(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.steps(2, 40*time.Second)
+		id := w.create(t, task.Task{Title: "Lost", MaxRetries: 1})
+		w.cycle(t)
+		w.minute(t, id)
+		w.looks(t, 25)
+		if is := w.get(t, id); is.Status != task.Aborted || len(w.open(t, id)) != 1 {
+			t.Errorf("%+v, open %+v", is, w.open(t, id))
+		}
+	})
+}
+
+// TestAHaltedTaskIsNotInvoked while a kill switch is on: an invocation would end at once.
+func TestAHaltedTaskIsNotInvoked(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.steps(1, 0)
+		id := w.create(t, task.Task{Title: "Halted"})
+		w.cycle(t)
+		w.next()
+		var on halt.Switch
+		w.tx(t, func(ctx context.Context, tx *db.Tx) (err error) {
+			on, err = w.Switches.Set(ctx, tx, halt.Switch{Scope: halt.Agent, Target: "worker", SetBy: "user:ada"})
+			return err
+		})
+		if got := w.looks(t, 30); len(got) != 0 || !w.get(t, id).Status.Active() {
+			t.Errorf("invoked %+v, %+v", got, w.get(t, id))
+		}
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Switches.Release(ctx, tx, on.ID, "user:ada")
+			return err
+		})
+		if got := w.looks(t, 1); len(got) != 1 {
+			t.Errorf("released: invoked %+v", got)
+		}
+	})
+}
+
+// TestACancellationIsHeardAtOnce by a task that waits for a person: what is open is closed, and the call is
+// rejected, without any time that passes.
+func TestACancellationIsHeardAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		id, call := w.pays(t)
+		w.drain(t)
+		w.next()
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Tasks.Cancel(ctx, tx, id, "user:ada", "never mind")
+			return err
+		})
+		w.drain(t)
+		for _, tick := range w.next() {
+			must(w.Work.Run(t.Context(), tick))(t)
+		}
+		if is := must(w.Approvals.Get(t.Context(), w.Workspace, call))(t); is.Status != approval.Rejected || len(w.open(t, id)) != 0 {
+			t.Errorf("%+v, open %+v", is, w.open(t, id))
+		}
+	})
+}
+
+// TestAPauseIsHeardDuringAStep, long before the next heartbeat.
+func TestAPauseIsHeardDuringAStep(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.Work.BeatEvery = time.Hour
+		id := w.create(t, task.Task{Title: "Pause"})
+		w.answers(func(ctx context.Context, _ llm.Request) (llm.Response, error) {
+			w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.Tasks.Pause(ctx, tx, id, "user:ada", "", "for a while")
+				return err
+			})
+			<-ctx.Done()
+			return llm.Response{}, ctx.Err()
+		})
+		w.cycle(t)
+		if r := must(w.Work.Run(t.Context(), worker.Tick{Workspace: w.Workspace, Task: id}))(t); r.Outcome != worker.Stopped || len(w.open(t, id)) != 1 {
+			t.Errorf("%+v, open %+v", r, w.open(t, id))
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -166,20 +167,28 @@ func (a *attempt) warning() reason.Interim {
 	return reason.Interim{Messages: []llm.Message{{Role: llm.RoleUser, Text: lateNote}}}
 }
 
-// beatEvery is how often the agent sends a heartbeat during a step.
-const beatEvery = 10 * time.Second
+const (
+	// beatEvery is how often the agent sends a heartbeat during a step.
+	beatEvery = 10 * time.Second
+	// lookEvery is how often it is looked during a step whether the attempt is still wanted. A look only
+	// reads.
+	lookEvery = time.Second
+)
 
-// watch sends heartbeats while a step lasts, and cancels the step when the attempt is over.
+// watch sends heartbeats while a step lasts, and cancels the step when the attempt is over: soon after it
+// was paused or cancelled.
 func (a *attempt) watch(ctx context.Context, cancel context.CancelCauseFunc) {
-	every := a.BeatEvery
-	if every == 0 {
-		every = beatEvery
-	}
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
+	every := cmp.Or(a.BeatEvery, beatEvery)
+	beats, looks := time.NewTicker(every), time.NewTicker(min(every, lookEvery))
+	defer beats.Stop()
+	defer looks.Stop()
 	for {
 		select {
-		case <-ticker.C:
+		case <-beats.C:
+		case <-looks.C:
+			if wanted, err := a.Tasks.Wanted(ctx, a.tick.Workspace, a.tick.Task, a.number); wanted || err != nil {
+				continue
+			}
 		case <-ctx.Done():
 			return
 		}

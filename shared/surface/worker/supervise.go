@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/task"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
 // Topic is the topic of the outbox rows that have tasks worked on. There is one for each task.
@@ -28,7 +31,8 @@ type kicked struct {
 func KeyOf(id string) string { return Topic + ":" + id }
 
 const (
-	// maxInvocations is how often in all an invocation of the worker may be refused.
+	// maxInvocations is how many invocations in a row may be refused or lost: none of them begins to work.
+	// With the pauses between them, that takes about three quarters of an hour.
 	maxInvocations = 20
 	// lookAgain is how long after an invocation the task is looked at again.
 	lookAgain = 20 * time.Second
@@ -39,7 +43,7 @@ const (
 // kickFor returns the row of a task. It is due at once.
 func kickFor(id string) outbox.Row {
 	raw, _ := json.Marshal(kicked{id}) //nolint:errchkjson // a text always is JSON
-	return outbox.Row{Kind: outbox.Kick, Topic: Topic, Key: KeyOf(id), Payload: raw, MaxAttempts: maxInvocations}
+	return outbox.Row{Kind: outbox.Kick, Topic: Topic, Key: KeyOf(id), Payload: raw, MaxAttempts: maxInvocations + 1}
 }
 
 // Spawner is the spawner builtin: it stores the row that has the task worked on.
@@ -60,7 +64,9 @@ func (s Spawner) Spawn(ctx context.Context, start coordinate.Start) (string, err
 }
 
 // Supervisor is the handler of the rows of [Topic]. It has a task worked on, and looks at it again until
-// its attempt is over: an invocation may be lost, or its process may die.
+// its attempt is over: an invocation may be lost, or its process may die. Attempts of the row are
+// invocations that have not begun to work; one that begins clears them. After too many, the task's attempt
+// has failed.
 type Supervisor struct {
 	*Worker
 	// Invoke starts an invocation that works on a task. It does not wait for it.
@@ -70,8 +76,20 @@ type Supervisor struct {
 // Limit implements [outbox.Limited].
 func (s *Supervisor) Limit() time.Duration { return 25 * time.Second }
 
-// Handle implements [outbox.Handler].
+// Handle implements [outbox.Handler]. The last claim of a row ends only with its attempt: after an error
+// it looks again.
 func (s *Supervisor) Handle(ctx context.Context, c outbox.Claimed) error {
+	err := s.look(ctx, c)
+	_, later := errors.AsType[*outbox.LaterError](err)
+	_, ended := errors.AsType[*outbox.PermanentError](err)
+	if err == nil || later || ended || !c.Last() {
+		return err
+	}
+	return outbox.LaterIn(lookAgain, err)
+}
+
+// look looks at the task of a row, and has it worked on if nobody does so.
+func (s *Supervisor) look(ctx context.Context, c outbox.Claimed) error {
 	var k kicked
 	if err := json.Unmarshal(c.Payload, &k); err != nil || k.Task == "" {
 		return outbox.Permanently(errors.New("the row names no task"))
@@ -84,7 +102,7 @@ func (s *Supervisor) Handle(ctx context.Context, c outbox.Claimed) error {
 		return err
 	}
 	var b db.Batch
-	held, open := s.Lanes.PeekIn(&b, lane.Task(t.ID)), s.Runs.Unfinished(&b, lane.Task(t.ID))
+	held, open, halts := s.Lanes.PeekIn(&b, lane.Task(t.ID)), s.Runs.Unfinished(&b, lane.Task(t.ID)), s.Switches.On(&b)
 	if err := s.DB.Read(ctx, c.Workspace, &b); err != nil {
 		return fmt.Errorf("look at task %s: %w", t.ID, err)
 	}
@@ -92,8 +110,12 @@ func (s *Supervisor) Handle(ctx context.Context, c outbox.Claimed) error {
 		return nil // what is open continues with the next attempt
 	}
 	if t.Status.Active() {
-		if by, err := s.Agents.Get(ctx, c.Workspace, t.Agent); err != nil || !builtin(by) {
+		by, err := s.Agents.Get(ctx, c.Workspace, t.Agent)
+		if err != nil || !builtin(by) {
 			return err // another kind of agent has it by now
+		}
+		if why := cmp.Or(halts.Run(by.Name), halts.Run(by.ID)); why != "" && !held.Held() {
+			return outbox.LaterIn(lookAgain, errors.New(why)) // an invocation would end at once
 		}
 	}
 	if held.Held() {
@@ -106,13 +128,16 @@ func (s *Supervisor) Handle(ctx context.Context, c outbox.Claimed) error {
 	if waits && !ended(t) {
 		return outbox.LaterIn(personAgain, fmt.Errorf("task %s waits for a person", t.ID))
 	}
-	if err := s.Invoke(ctx, Tick{c.Workspace, t.ID}); err != nil {
-		if c.Last() {
-			return errors.Join(err, s.lose(ctx, c.Workspace, t, err))
-		}
-		return fmt.Errorf("invoke the built-in worker: %w", err)
+	if c.Last() {
+		return s.lose(ctx, c.Workspace, t, fmt.Errorf("%d invocations of the built-in worker in a row have not begun to work", maxInvocations))
 	}
-	return outbox.LaterIn(lookAgain, fmt.Errorf("task %s is worked on", t.ID))
+	if err := s.Invoke(ctx, Tick{c.Workspace, t.ID}); err != nil {
+		if err = fmt.Errorf("invoke the built-in worker: %w", err); c.Attempt >= maxInvocations {
+			return s.lose(ctx, c.Workspace, t, err)
+		}
+		return err
+	}
+	return outbox.LookIn(lookAgain, fmt.Errorf("task %s is worked on", t.ID))
 }
 
 // waits reports whether the execution of a task waits for people who have not decided yet.
@@ -146,18 +171,31 @@ func waitsOf(e execution.Execution) []string {
 	return result.Waits
 }
 
-// lose ends an attempt for which no invocation could be started.
+// lose ends an attempt on which no invocation works, and with it the row. Nobody looks at the task again
+// if it is over by then, so what is open of it is closed.
 func (s *Supervisor) lose(ctx context.Context, ws db.Workspace, t task.Task, why error) error {
-	err := s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
-		_, err := s.Tasks.Fail(ctx, tx, task.Report{Task: t.ID, Attempt: t.Attempt, Actor: coordinate.Actor},
+	a := &attempt{Worker: s.Worker, tick: Tick{ws, t.ID}}
+	a.trace, _ = trace.From(ctx)
+	_, err := s.Worker.Worker.Do(ctx, work.Unit{Name: "worker", Lane: a.unit().Lane, Begin: func(ctx context.Context, start *work.Start) error {
+		_, err := s.Tasks.Fail(ctx, start.Tx, task.Report{Task: t.ID, Attempt: t.Attempt, Actor: coordinate.Actor},
 			task.Failure{Error: clip("spawn_failed: "+why.Error(), maxSummary)})
-		return err
-	})
-	if isOver(err) {
-		return nil
+		if err != nil && !isOver(err) {
+			return err
+		}
+		return a.close(ctx, start)
+	}})
+	if _, busy := errors.AsType[*lane.BusyError](err); busy {
+		return outbox.LaterIn(lookAgain, err) // one has begun to work after all
 	}
-	return err
+	if isOver(err) || err == nil {
+		return outbox.Permanently(why)
+	}
+	return errors.Join(why, err)
 }
+
+// Stopped makes the row of a task due, if it has one: an attempt is not wanted any more. What is open of a
+// task that was cancelled is closed, also if it waited for a person.
+func (w *Worker) Stopped(b *db.Batch, task string) { w.Outbox.Rouse(b, KeyOf(task)) }
 
 // GoOn makes the row of the task due that a lane belongs to: what it waited for has happened, or its
 // process has died. The row of a task that waits for a person is due only minutes later.

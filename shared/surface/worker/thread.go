@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -39,11 +40,17 @@ func (a *attempt) holdThread(ctx context.Context) (bool, error) {
 	if _, held := errors.AsType[*thread.HeldError](err); held {
 		return false, nil
 	}
+	if errors.Is(err, db.ErrNoRows) {
+		return false, errNoThread
+	}
 	a.mu.Lock()
 	a.refreshed = time.Now()
 	a.mu.Unlock()
 	return err == nil, err
 }
+
+// errNoThread says that nobody would read the task's answer where it is to be told.
+var errNoThread = errors.New("the thread of the task is gone")
 
 // refresh keeps the lock of the thread while the agent works.
 func (a *attempt) refresh(ctx context.Context) {
@@ -80,6 +87,9 @@ func (a *attempt) answer(ctx context.Context, tx lane.Tx, out reason.Outcome) er
 		return nil
 	}
 	t, err := a.Threads.GetLocked(ctx, tx, a.thread)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil // the result stands with the task
+	}
 	if err != nil {
 		return fmt.Errorf("answer in thread %s: %w", a.thread, err)
 	}
