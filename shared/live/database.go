@@ -72,21 +72,9 @@ func (s *Database) change(ctx context.Context, ws db.Workspace, fn func(context.
 	return t, nil
 }
 
-const (
-	defaultLimit = 50
-	maxLimit     = 200
-)
-
-func bounded(limit int) int {
-	if limit <= 0 {
-		return defaultLimit
-	}
-	return min(limit, maxLimit)
-}
-
 // ListTasks implements [Tasks].
 func (s *Database) ListTasks(ctx context.Context, ws db.Workspace, f task.Filter) ([]task.Task, error) {
-	f.Limit = bounded(f.Limit)
+	f.Limit = db.PageSize(f.Limit)
 	return s.tasks.List(ctx, ws, f)
 }
 
@@ -119,7 +107,7 @@ func (s *Database) AppendMessage(ctx context.Context, ws db.Workspace, to string
 
 // GetMessages implements [Messages].
 func (s *Database) GetMessages(ctx context.Context, ws db.Workspace, of string, limit int) ([]thread.Spoken, error) {
-	return s.threads.Lately(ctx, ws, of, bounded(limit))
+	return s.threads.Lately(ctx, ws, of, db.PageSize(limit))
 }
 
 // TryLock implements [Locks].

@@ -55,6 +55,11 @@ type Rebuilder struct {
 	Log    *slog.Logger
 }
 
+// newsKinds are the kinds of events that are published.
+var newsKinds = []string{
+	"task.created", "task.status_changed", "task.dependency_cycle", "agent.registered", "agent.status_changed", "agent.stale",
+}
+
 const (
 	pageOfEvents = 500
 	maxPages     = 4
@@ -81,7 +86,7 @@ func (r *Rebuilder) rebuild(ctx context.Context, ws db.Workspace) error {
 		return err
 	}
 	if !there {
-		at.Commands = endOfTime // of what was before, nobody is told
+		at.Commands = db.EndOfTime // of what was before, nobody is told
 	}
 	v, done, err := r.From.View(ctx, ws, at.Commands)
 	if err != nil {
@@ -97,8 +102,6 @@ func (r *Rebuilder) rebuild(ctx context.Context, ws db.Workspace) error {
 	return r.To.Publish(ctx, ws, v, n)
 }
 
-var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // read reads the events after a position.
 func (r *Rebuilder) read(ctx context.Context, ws db.Workspace, at Position, there bool, n *News) error {
 	cursor, err := event.ParseCursor(at.Events)
@@ -108,7 +111,7 @@ func (r *Rebuilder) read(ctx context.Context, ws db.Workspace, at Position, ther
 		return err
 	}
 	for range maxPages {
-		found, next, err := r.Events.Read(ctx, ws, cursor, nil, pageOfEvents)
+		found, next, err := r.Events.Read(ctx, ws, cursor, newsKinds, pageOfEvents)
 		if err != nil && !errors.Is(err, event.ErrReset) {
 			return err
 		}

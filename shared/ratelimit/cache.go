@@ -68,7 +68,8 @@ func (l *Cache) Take(ctx context.Context, ws db.Workspace, key string, n int, ra
 }
 
 // TakeFirst is [Cache.Take] with another limit that applies before the limit has been read.
-func (l *Cache) TakeFirst(ctx context.Context, ws db.Workspace, key string, n int, first Limit, rate Rate) (ok bool, retryAfter time.Duration) {
+func (l *Cache) TakeFirst(ctx context.Context, ws db.Workspace, key string, n int, first Limit, rate Rate) (ok bool,
+	retryAfter time.Duration) {
 	k := l.lease(leaseKey{ws, key})
 	k.mu.Lock()
 	defer k.mu.Unlock()

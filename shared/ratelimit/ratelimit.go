@@ -56,7 +56,8 @@ func (l *Store) Take(ctx context.Context, ws db.Workspace, key string, n int, li
 }
 
 // take is Take in a batch that may contain other statements.
-func (l *Store) take(ctx context.Context, ws db.Workspace, key string, n int, limit Limit, b *db.Batch) (ok bool, retryAfter time.Duration, err error) {
+func (l *Store) take(ctx context.Context, ws db.Workspace, key string, n int, limit Limit, b *db.Batch) (ok bool,
+	retryAfter time.Duration, err error) {
 	if !(limit.PerSecond > 0) || n < 1 || n > limit.Burst {
 		return false, 0, fmt.Errorf("take %d tokens of a bucket of %d: there are never as many", n, limit.Burst)
 	}

@@ -34,29 +34,91 @@ func (c *Client) Position(ctx context.Context, ws db.Workspace) (at live.Positio
 	return at, there, err
 }
 
-// Publish implements [live.Mirror]. It takes two round trips: a transaction for the keys of the
-// workspace, then everything else.
+// maxPipeline is about how many commands are sent at once.
+const maxPipeline = 500
+
+// Publish implements [live.Mirror]. It takes three round trips, and one more for each maxPipeline commands:
+// a transaction for the keys of the workspace, then everything else, then the position. So news whose
+// publishing was cut off comes again, under its id. A refusal of one command cuts nothing off: it is returned
+// once everything else was sent.
 func (c *Client) Publish(ctx context.Context, ws db.Workspace, v live.View, n live.News) error {
 	return c.do(ctx, "publish the live view", 4*c.o.Limit, func(ctx context.Context, r redis.UniversalClient) error {
-		if _, err := r.TxPipelined(ctx, func(p redis.Pipeliner) error { c.workspace(ctx, p, ws, v, n.After); return nil }); err != nil {
+		p := &pieces{ctx: ctx, Pipeliner: r.Pipeline()}
+		if p.note(r.TxPipelined(ctx, func(p redis.Pipeliner) error { c.workspace(ctx, p, ws, v); return nil })); p.err != nil {
+			return p.err
+		}
+		c.agents(ctx, p, ws, v)
+		for _, u := range v.TaskUsage {
+			agents, _ := json.Marshal(u.Agents) // of texts, which never fails
+			c.hash(ctx, p.next(), c.key("usage:task", u.Task), kept,
+				"allocated", u.Allocated, "consumed", u.Consumed, "remaining", u.Remaining, "agents", string(agents))
+		}
+		c.news(ctx, p, ws, n)
+		if err := p.send(); err != nil {
 			return err
 		}
+		position := c.key("live:position", tag(ws))
 		_, err := r.Pipelined(ctx, func(p redis.Pipeliner) error {
-			c.agents(ctx, p, ws, v)
-			for _, u := range v.TaskUsage {
-				agents, _ := json.Marshal(u.Agents) // of texts, which never fails
-				c.hash(ctx, p, c.key("usage:task", u.Task), kept,
-					"allocated", u.Allocated, "consumed", u.Consumed, "remaining", u.Remaining, "agents", string(agents))
-			}
-			c.news(ctx, p, ws, n)
+			p.HSet(ctx, position, "events", n.After.Events, "commands", n.After.Commands.UnixMicro())
+			p.PExpire(ctx, position, 24*time.Hour) // events are kept longer
 			return nil
 		})
-		return err
+		if err != nil {
+			return err
+		}
+		return p.refusal
 	})
 }
 
+// pieces is a pipeline that is sent in pieces. After an error for which the Redis is unusable, nothing more
+// is sent; after the refusal of one command, everything else is.
+type pieces struct {
+	redis.Pipeliner
+	ctx     context.Context //nolint:containedctx // that of the one call which the pipeline belongs to
+	err     error
+	refusal error // the first one
+}
+
+// note keeps what came of a piece. A command of it may be refused where another had no answer.
+func (p *pieces) note(sent []redis.Cmder, err error) {
+	if err == nil {
+		return
+	}
+	for _, cmd := range sent {
+		if failed := cmd.Err(); failed != nil && unusable(failed) {
+			err = failed
+			break
+		}
+	}
+	if unusable(err) {
+		p.err = err
+	} else if p.refusal == nil {
+		p.refusal = err
+	}
+}
+
+// next returns the pipeline for a few more commands.
+func (p *pieces) next() redis.Pipeliner {
+	if p.Len() >= maxPipeline {
+		_ = p.send() // the last one returns it
+	}
+	return p.Pipeliner
+}
+
+// send sends the commands so far, and returns the error for which nothing more is sent.
+func (p *pieces) send() error {
+	if p.err != nil {
+		p.Discard()
+		return p.err
+	}
+	if p.Len() > 0 {
+		p.note(p.Exec(p.ctx))
+	}
+	return p.err
+}
+
 // workspace replaces the keys that a cluster keeps together.
-func (c *Client) workspace(ctx context.Context, p redis.Pipeliner, ws db.Workspace, v live.View, after live.Position) {
+func (c *Client) workspace(ctx context.Context, p redis.Pipeliner, ws db.Workspace, v live.View) {
 	pending, active := make([]redis.Z, len(v.Pending)), make([]any, len(v.Active))
 	for i, w := range v.Pending {
 		pending[i] = redis.Z{Score: w.Score(), Member: w.Task}
@@ -96,23 +158,21 @@ func (c *Client) workspace(ctx context.Context, p redis.Pipeliner, ws db.Workspa
 		p.HSet(ctx, key, "total_tokens", v.Usage.Tokens, "total_cost_usd", strconv.FormatFloat(float64(v.Usage.MicroUSD)/1e6, 'f', -1, 64),
 			"last_updated", stamp(v.Usage.UpdatedAt))
 	})
-	position := c.key("live:position", tag(ws))
-	p.HSet(ctx, position, "events", after.Events, "commands", after.Commands.UnixMicro())
-	p.PExpire(ctx, position, 24*time.Hour) // events are kept longer
 }
 
 // agents replaces the keys of agents and of their sessions, on whatever nodes they are.
-func (c *Client) agents(ctx context.Context, p redis.Pipeliner, ws db.Workspace, v live.View) {
+func (c *Client) agents(ctx context.Context, all *pieces, ws db.Workspace, v live.View) {
 	tasks := map[string][]any{}
 	for _, w := range v.Active {
 		tasks[w.Agent] = append(tasks[w.Agent], w.Task, stamp(w.AssignedAt))
 		if w.Session != "" {
-			c.hash(ctx, p, c.key("session:context", w.Session), sessionKept,
+			c.hash(ctx, all.next(), c.key("session:context", w.Session), sessionKept,
 				"workspace_id", string(ws), "agent_id", w.Agent, "task_id", w.Task, "started_at", stamp(w.AssignedAt))
 		}
 	}
 	stale := c.key("coordinator:stale_agents")
 	for _, a := range v.Agents {
+		p := all.next()
 		c.hash(ctx, p, c.key("agent:tasks", a.ID), kept, tasks[a.ID]...)
 		if a.Stale() {
 			p.ZAdd(ctx, stale, redis.Z{Score: float64(v.Now.UnixMilli()), Member: a.ID})
@@ -133,6 +193,7 @@ func (c *Client) agents(ctx context.Context, p redis.Pipeliner, ws db.Workspace,
 		}
 		c.hash(ctx, p, c.key("agent:status", a.ID), kept, "status", string(a.Status), "current_task", a.Task, "last_heartbeat", last)
 	}
+	p := all.next()
 	p.PExpire(ctx, stale, kept)
 	p.ZRemRangeByScore(ctx, stale, "-inf", strconv.FormatInt(v.Now.Add(-staleShown).UnixMilli(), 10))
 }
@@ -176,20 +237,20 @@ func (c *Client) Beat(ctx context.Context, b live.Heartbeat) error {
 }
 
 // news publishes what has happened. A subscriber may miss it: Redis keeps no message for those who are away.
-func (c *Client) news(ctx context.Context, p redis.Pipeliner, ws db.Workspace, n live.News) {
+func (c *Client) news(ctx context.Context, p *pieces, ws db.Workspace, n live.News) {
 	for channel, events := range map[string][]event.Event{"tasks:events": n.Tasks, "agents:events": n.Agents} {
 		for _, e := range events {
 			text, err := json.Marshal(map[string]any{
 				"id": e.Cursor.String(), "kind": e.Kind, "subject": e.Subject, "trace_id": e.Trace, "data": e.Data, "created_at": stamp(e.CreatedAt),
 			})
 			if err == nil {
-				p.Publish(ctx, c.key(channel, tag(ws)), text)
+				p.next().Publish(ctx, c.key(channel, tag(ws)), text)
 			}
 		}
 	}
 	for _, done := range n.Commands {
 		if text, err := json.Marshal(done); err == nil {
-			p.Publish(ctx, c.key("coordinator:commands", tag(ws)), text)
+			p.next().Publish(ctx, c.key("coordinator:commands", tag(ws)), text)
 		}
 	}
 }

@@ -1,16 +1,22 @@
 package valkey_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -213,4 +219,138 @@ func TestLockOutlivesItsRedis(t *testing.T) {
 		t.Errorf("a lock that was refused left %v", keys)
 	}
 	try(mine, true)
+}
+
+// TestARefusedCommandOpensNoCircuit: the Redis is there, and the next command may do.
+func TestARefusedCommandOpensNoCircuit(t *testing.T) {
+	v := newView(t, dbtest.Servers(t).RedisURL, patient)
+	must(t, v.raw.Set(t.Context(), v.ns+":live:position:{w}", "another's", time.Minute).Err())
+	if _, _, err := v.Position(t.Context(), "w"); err == nil || errors.Is(err, live.ErrDown) {
+		t.Error(err)
+	}
+	if _, _, err := v.GetResult(t.Context(), "w", live.Attempt{Task: uuid.NewString(), Number: 1}); err != nil {
+		t.Error(err)
+	}
+	if v.failed.Load() > 0 || strings.Contains(v.log.String(), "can't be reached") || !strings.Contains(v.log.String(), "refused") {
+		t.Error(v.failed.Load(), v.log.String())
+	}
+}
+
+// many publishes more than is sent at once, with a command that was carried out as its news.
+func (v *view) many(t testing.TB, events string) error {
+	var all live.View
+	for range 2 * 500 {
+		all.Agents = append(all.Agents, live.Watched{ID: uuid.NewString()})
+	}
+	return v.Publish(t.Context(), "w", all, live.News{
+		Commands: []live.CommandDone{{Command: events}}, After: live.Position{Events: events, Commands: time.UnixMicro(7)},
+	})
+}
+
+// at requires that the position of the news is what is wanted.
+func (v *view) at(t testing.TB, want string) {
+	t.Helper()
+	if got, there, err := v.Position(t.Context(), "w"); err != nil || !there || got.Events != want {
+		t.Error(got, there, err)
+	}
+}
+
+// TestNewsThatWereCutOffComeAgain: up to where news was published is stored after it was.
+func TestNewsThatWereCutOffComeAgain(t *testing.T) {
+	url, cut := cutting(t, dbtest.Servers(t).RedisURL, "stale_agents")
+	v := newView(t, url, patient)
+	must(t, v.many(t, "1"))
+	v.at(t, "1")
+	cut.Store(true)
+	if err := v.many(t, "2"); err == nil {
+		t.Error("nothing was cut off")
+	}
+	cut.Store(false)
+	within(t, "it is used again", func() bool { return v.Check(t.Context()) == nil })
+	v.at(t, "1")
+	must(t, v.many(t, "3"))
+	v.at(t, "3")
+}
+
+// TestARefusedCommandHoldsNoNewsBack: what comes after it is told once, and so are later news.
+func TestARefusedCommandHoldsNoNewsBack(t *testing.T) {
+	v := newView(t, dbtest.Servers(t).RedisURL, patient)
+	heard := v.raw.Subscribe(t.Context(), v.ns+":coordinator:commands:{w}")
+	defer heard.Close()
+	_, err := heard.Receive(t.Context())
+	must(t, err)
+	must(t, v.raw.Set(t.Context(), v.ns+":coordinator:stale_agents", "another's", time.Minute).Err())
+	for _, events := range []string{"1", "2"} {
+		if err := v.many(t, events); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+			t.Error(err)
+		}
+		v.at(t, events)
+		select {
+		case m := <-heard.Channel():
+			if !strings.Contains(m.Payload, `"`+events+`"`) {
+				t.Error(m.Payload)
+			}
+		case <-time.After(patient):
+			t.Errorf("the news before %s were not told", events)
+		}
+	}
+	if v.failed.Load() > 0 || strings.Count(v.log.String(), "level=WARN") != 1 || !strings.Contains(v.log.String(), "WRONGTYPE") {
+		t.Error(v.failed.Load(), v.log.String())
+	}
+}
+
+// cutting returns the address of a way to a Redis. While cut, it ends each connection that sends the word.
+func cutting(t testing.TB, url, word string) (through string, cut *atomic.Bool) {
+	t.Helper()
+	o, err := redis.ParseURL(url)
+	must(t, err)
+	from, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	cut = new(atomic.Bool)
+	var all sync.WaitGroup
+	pass := func(near net.Conn) {
+		defer near.Close()
+		far, err := new(net.Dialer).DialContext(context.Background(), "tcp", o.Addr)
+		if err != nil {
+			return
+		}
+		defer far.Close()
+		all.Go(func() { _, _ = io.Copy(near, far) })
+		for piece := make([]byte, 1<<16); ; {
+			n, err := near.Read(piece)
+			if err != nil || cut.Load() && bytes.Contains(piece[:n], []byte(word)) {
+				return
+			}
+			if _, err := far.Write(piece[:n]); err != nil {
+				return
+			}
+		}
+	}
+	all.Go(func() {
+		for {
+			near, err := from.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { pass(near) })
+		}
+	})
+	t.Cleanup(func() { must(t, from.Close()); all.Wait() })
+	return strings.Replace(url, o.Addr, from.Addr().String(), 1), cut
+}
+
+// TestAResultIsFoundWithoutItsRedis: one that was stored while the Redis was away is in the database alone.
+func TestAResultIsFoundWithoutItsRedis(t *testing.T) {
+	v := newView(t, dbtest.Servers(t).RedisURL, patient)
+	e := dbtest.New(t, dbtest.OnSQLite)
+	w := newWorld(t, e, v)
+	a := w.pull(t, "a")
+	w.create(t, "one", 5)
+	one, _ := w.claim(t, a)
+	of := live.Attempt{Task: one.ID, Number: one.Attempt}
+	must(t, w.far.SetResult(t.Context(), e.Workspace, of, []byte(`{"n":1}`), time.Hour))
+	got, there, err := live.NewBoth(w.far, v.Client).GetResult(t.Context(), e.Workspace, of)
+	if err != nil || !there || string(got) != `{"n":1}` {
+		t.Errorf("%s, %t, %v", got, there, err)
+	}
 }

@@ -1,8 +1,10 @@
 // Package valkey is the live view of package live on a Redis or a Valkey, alone or as a cluster.
 //
-// Every call has a short limit. After a call has failed, a circuit stays open for a time that grows from
+// Every call has a short limit. After a call that the Redis did not answer, or that it refused as it refuses
+// all calls now, a circuit stays open for a time that grows from
 // one to thirty seconds; then one call tries again. So a Redis that is dead or frozen costs a caller the
-// limit of one call now and then. The first failure and the recovery are logged.
+// limit of one call now and then. The first failure, the recovery and the
+// first refusal of one command are logged.
 //
 // # Keys
 //
@@ -51,7 +53,7 @@ type Options struct {
 	Namespace string        // empty: lk
 	Limit     time.Duration // of one call; zero: 250 ms. Publishing a view may take four times as long.
 	Log       *slog.Logger
-	// Failed is called for each call that failed; nil: nobody counts.
+	// Failed is called for each call that failed, but not for a refusal of one command; nil: nobody counts.
 	Failed func()
 }
 
@@ -72,6 +74,8 @@ type Client struct {
 	pause  time.Duration         // zero: the circuit is closed
 	until  time.Time             // the circuit is open
 	closed bool
+
+	refused bool // a refusal of one command was told
 }
 
 var (
@@ -200,10 +204,25 @@ func (c *Client) connect(ctx context.Context) (redis.UniversalClient, error) {
 
 // alone reports whether the answer to CLUSTER INFO is that of a single server: it has no cluster, does not
 // know the command or does not permit it. A server that refuses every command now says nothing of that.
-func alone(err error) bool {
+func alone(err error) bool { return err != nil && !unusable(err) }
+
+// unusable reports whether a call failed because the Redis did not answer, or because it refuses every call
+// now. Any other refusal concerns the one command: the next may do.
+func unusable(err error) bool {
 	refusal := redis.Error(nil)
-	return errors.As(err, &refusal) && !slices.ContainsFunc([]string{"LOADING", "NOAUTH", "WRONGPASS", "ERR max number of clients"},
+	return !errors.As(err, &refusal) || slices.ContainsFunc(
+		[]string{"LOADING", "NOAUTH", "WRONGPASS", "ERR max number of clients", "CLUSTERDOWN", "MASTERDOWN", "READONLY"},
 		func(prefix string) bool { return strings.HasPrefix(refusal.Error(), prefix) })
+}
+
+// code returns the first word of a refusal. The others may repeat what the command had.
+func code(err error) string {
+	refusal := redis.Error(nil)
+	if !errors.As(err, &refusal) {
+		return ""
+	}
+	first, _, _ := strings.Cut(refusal.Error(), " ")
+	return first
 }
 
 func closedError(closed bool) error {
@@ -225,13 +244,20 @@ func (c *Client) cluster() *redis.ClusterClient {
 
 // note opens or closes the circuit after a call, and logs when that changes.
 func (c *Client) note(ctx context.Context, err error) {
-	if err != nil && c.o.Failed != nil {
+	gone := err != nil && unusable(err)
+	if gone && c.o.Failed != nil {
 		c.o.Failed()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := c.pause
-	if err == nil {
+	if err != nil && !gone {
+		if c.o.Log.DebugContext(ctx, "the live view refused a command", "error", err); !c.refused {
+			c.refused = true
+			c.o.Log.WarnContext(ctx, "the live view refused a command; other refusals are logged for debugging alone", "error", code(err))
+		}
+	}
+	if !gone {
 		if c.pause = 0; was > 0 {
 			c.o.Log.InfoContext(ctx, "the live view can be reached again")
 		}
