@@ -114,7 +114,8 @@ func (l *Log) Record(ctx context.Context, b *db.Batch, e Entry) {
 	}
 	r := redact.From(ctx)
 	b.Exec(l.q.Record, e.ID, short(e.Agent, maxName), e.Surface, db.Null(short(e.Skill, maxName)), db.Null(e.SkillID), e.Status,
-		cut(Storable(clean(r, e.Input))), cut(Storable(clean(r, e.Output))), db.Null(short(r.Text(e.Error), maxError)), usage, db.Null(short(e.Model, maxName)),
+		cut(Storable(clean(r, e.Input))), cut(Storable(clean(r, e.Output))), db.Null(short(r.Text(e.Error), maxError)),
+		usage, db.Null(short(e.Model, maxName)),
 		e.CostUSD, e.Duration.Milliseconds(),
 		e.Trace, db.Null(e.Execution), db.Null(e.ParentExecution), db.Null(e.Attempt), db.Null(e.Thread))
 }

@@ -52,32 +52,20 @@ type AuditFilter struct {
 	Action string // such as kill_switch.set, or its resource alone
 	Since  time.Time
 	Until  time.Time
-	Before Position
+	Before db.Position
 	Limit  int // at most 200; 50 when zero
 }
 
 // Audit lists what people and programs did, the latest first.
 func (l *Log) Audit(ctx context.Context, ws db.Workspace, f AuditFilter) (Page, error) {
-	if f.Before.ID == "" {
-		f.Before = Position{endOfTime, lastUUID}
-	}
-	if f.Until.IsZero() {
-		f.Until = endOfTime
-	}
-	if f.Since.IsZero() {
-		f.Since = time.Unix(0, 0)
-	}
-	if f.Limit <= 0 {
-		f.Limit = defaultLimit
-	}
-	f.Limit = min(f.Limit, maxLimit)
+	f.Since, f.Until = db.Between(f.Since, f.Until)
+	f.Limit = db.PageSize(f.Limit)
 	var p Page
-	err := l.db.Each(ctx, ws, collect(&p.Items), l.q.Audit, db.Null(f.By), db.Null(f.Action), f.Since, f.Until, f.Before.At, f.Before.ID, f.Limit+1)
+	err := l.db.Each(ctx, ws, collect(&p.Items), l.q.Audit,
+		append(f.Before.Args(db.Null(f.By), db.Null(f.Action), f.Since, f.Until), f.Limit+1)...)
 	if err != nil {
 		return Page{}, fmt.Errorf("list what people did: %w", err)
 	}
-	if len(p.Items) > f.Limit {
-		p.Items, p.More = p.Items[:f.Limit], true
-	}
+	p.Items, p.More = db.Page(p.Items, f.Limit)
 	return p, nil
 }

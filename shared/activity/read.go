@@ -23,20 +23,9 @@ type Filter struct {
 	// Text is searched in skill, error, input and output. On SQLite the case of letters other than
 	// ASCII matters.
 	Text   string
-	Before Position
+	Before db.Position
 	Limit  int // at most 200; 50 when zero
 }
-
-// Position is the position of an entry in a listing. The zero Position is the beginning.
-type Position struct {
-	At time.Time // when it was written
-	ID string
-}
-
-const (
-	defaultLimit = 50
-	maxLimit     = 200
-)
 
 // Page is part of a listing, newest first.
 type Page struct {
@@ -65,33 +54,19 @@ func (s scoped) Each(ctx context.Context, row func(db.Scan) error, q db.Query, a
 
 // ListIn is List inside a transaction.
 func (l *Log) ListIn(ctx context.Context, r Reader, f Filter) (Page, error) {
-	args := f.arguments()
-	if f.Before.ID == "" {
-		f.Before = Position{endOfTime, lastUUID}
-	}
-	if f.Limit <= 0 {
-		f.Limit = defaultLimit
-	}
-	f.Limit = min(f.Limit, maxLimit)
+	f.Limit = db.PageSize(f.Limit)
 	var p Page
-	err := r.Each(ctx, collect(&p.Items), l.q.List, append(args, f.Before.At, f.Before.ID, f.Limit+1)...)
+	err := r.Each(ctx, collect(&p.Items), l.q.List, append(f.Before.Args(f.arguments()...), f.Limit+1)...)
 	if err != nil {
 		return Page{}, fmt.Errorf("list activity: %w", err)
 	}
-	if len(p.Items) > f.Limit {
-		p.Items, p.More = p.Items[:f.Limit], true
-	}
+	p.Items, p.More = db.Page(p.Items, f.Limit)
 	return p, nil
 }
 
 // arguments returns the arguments of the part Matches.
 func (f Filter) arguments() []any {
-	if f.Until.IsZero() {
-		f.Until = endOfTime
-	}
-	if f.Since.IsZero() {
-		f.Since = time.Unix(0, 0)
-	}
+	f.Since, f.Until = db.Between(f.Since, f.Until)
 	var pattern any
 	if f.Text != "" {
 		pattern = "%" + likeEscapes.Replace(Text(f.Text)) + "%"
@@ -130,9 +105,4 @@ func collect(into *[]Entry) func(db.Scan) error {
 	})
 }
 
-var (
-	likeEscapes = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
-	endOfTime   = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-)
-
-const lastUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+var likeEscapes = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)

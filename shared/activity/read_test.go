@@ -140,7 +140,7 @@ func TestPagesThroughEqualTimesLoseAndRepeatNothing(t *testing.T) {
 		slices.Reverse(want) // ids rise
 		for _, limit := range []int{1, 2, 7, 10, 22, 23, 24} {
 			var got []string
-			var before activity.Position
+			var before db.Position
 			for pages := 0; ; pages++ {
 				p := w.list(t, activity.Filter{Before: before, Limit: limit})
 				if len(p.Items) > limit || pages > 30 {
@@ -156,7 +156,7 @@ func TestPagesThroughEqualTimesLoseAndRepeatNothing(t *testing.T) {
 					break
 				}
 				last := p.Items[len(p.Items)-1]
-				before = activity.Position{At: last.CreatedAt, ID: last.ID}
+				before = db.Position{At: last.CreatedAt, ID: last.ID}
 			}
 			got = slices.DeleteFunc(got, func(id string) bool { return !slices.Contains(want, id) })
 			if !slices.Equal(got, want) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -90,24 +91,22 @@ type activityInput struct {
 	Limit   int       `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
+// positionOf returns the position of an entry in a listing.
+func positionOf(e activity.Entry) db.Position { return db.Position{At: e.CreatedAt, ID: e.ID} }
+
 // listActivity lists the actions of agents, newest first. It is called by the Engine Room's feed
 // and by scripts.
 func (s *server) listActivity(ctx context.Context, in *activityInput) (*answer[page[activityItem]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	found, err := s.Activity.List(ctx, workspace(ctx), activity.Filter{
 		Trace: trace.ID(in.TraceID), Skill: in.Skill, Status: activity.Status(in.Status), Surface: surfaceOf(in.Surface),
-		Agent: in.Agent, Since: in.Since, Until: in.Until, Text: in.Text, Before: activity.Position{At: at, ID: id}, Limit: in.Limit,
+		Agent: in.Agent, Since: in.Since, Until: in.Until, Text: in.Text, Before: before, Limit: in.Limit,
 	})
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if found.More {
-		last := found.Items[len(found.Items)-1]
-		next = cursor{last.CreatedAt, last.ID}.String()
-	}
-	return listing(activityItems(found.Items), next), nil
+	return listing(activityItems(found.Items), after(found.Items, found.More, positionOf)), nil
 }

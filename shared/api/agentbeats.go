@@ -87,7 +87,8 @@ type claimed struct {
 // maxBroken is how many tasks a claim passes over whose input can't be completed.
 const maxBroken = 10
 
-var noCoordinator = problem.New(http.StatusServiceUnavailable, "no_coordinator", "no coordinator runs here: nobody gives tasks to agents").Later(retryOutage)
+var noCoordinator = problem.New(http.StatusServiceUnavailable, "no_coordinator",
+	"no coordinator runs here: nobody gives tasks to agents").Later(retryOutage)
 
 // claimTask gives an agent its next task, which runs from then on. Its input has the values of the
 // secrets that it names. It is called by agents that pull.
@@ -114,7 +115,8 @@ func (s *server) claimTask(ctx context.Context, in *claimInput) (*claimed, error
 			break
 		}
 		given, err := secret.Expand(ctx, workspace(ctx), t.Input, s.Secrets)
-		if _, missing := errors.AsType[*secret.NotFoundError](err); missing || errors.Is(err, secret.ErrConfig) || errors.Is(err, secret.ErrName) {
+		if _, missing := errors.AsType[*secret.NotFoundError](err); missing || errors.Is(err, secret.ErrConfig) ||
+			errors.Is(err, secret.ErrName) {
 			if err := s.broken(ctx, in.id(), t, err); err != nil {
 				return nil, err
 			}
@@ -161,7 +163,8 @@ func (s *server) nextTask(ctx context.Context, in *claimInput) (task.Task, bool,
 // changes nothing if the agent has lost the attempt by then.
 func (s *server) broken(ctx context.Context, of string, t task.Task, why error) error {
 	_, err := s.changeTask(ctx, "task.fail", t.ID, func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
-		return s.Tasks.Fail(ctx, tx, task.Report{Task: t.ID, Attempt: t.Attempt, Actor: by, Agent: of}, task.Failure{Error: "inputContext: " + why.Error(), Final: true})
+		return s.Tasks.Fail(ctx, tx, task.Report{Task: t.ID, Attempt: t.Attempt, Actor: by, Agent: of},
+			task.Failure{Error: "inputContext: " + why.Error(), Final: true})
 	}, "attempt", t.Attempt)
 	if _, lost := errors.AsType[*task.StaleError](err); lost {
 		return nil
@@ -182,7 +185,8 @@ func (s *server) unanswered(ctx context.Context, t task.Task, why error) error {
 		return s.Tasks.GetIn(ctx, tx, t.ID)
 	}, "attempt", t.Attempt)
 	if err != nil {
-		s.Log.WarnContext(ctx, "a claim was not answered, and its attempt could not be given back", "task", t.ID, "attempt", t.Attempt, "error", err)
+		s.Log.WarnContext(ctx, "a claim was not answered, and its attempt could not be given back", "task", t.ID, "attempt",
+			t.Attempt, "error", err)
 	}
 	return why
 }

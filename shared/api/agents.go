@@ -57,7 +57,8 @@ func agentOf(a agent.Agent) AgentItem {
 	return AgentItem{
 		ID: a.ID, Name: a.Name, Model: a.Model, Status: a.Status, Capabilities: orEmpty(a.Capabilities), CoordinatorEnabled: a.CoordinatorEnabled,
 		MaxConcurrentTasks: a.MaxConcurrentTasks, OpenTasks: a.Tasks, IntervalSeconds: a.IntervalSeconds, StaleSeconds: a.StaleSeconds,
-		Spawner: a.Spawner, SpawnerTarget: a.SpawnerTarget, Health: a.PresentHealth(), AgentVitals: vitalsOf(a.Latest), LastSeenAt: utc(a.LastSeenAt),
+		Spawner: a.Spawner, SpawnerTarget: a.SpawnerTarget, Health: a.PresentHealth(), AgentVitals: vitalsOf(a.Latest),
+		LastSeenAt:     utc(a.LastSeenAt),
 		NextExpectedAt: utc(a.NextExpectedAt), IdleSince: utc(a.IdleSince), CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt.UTC(),
 		UpdatedAt: a.UpdatedAt.UTC(), TerminatedAt: utc(a.TerminatedAt), TerminationReason: a.TerminationReason,
 	}
@@ -81,11 +82,11 @@ func (s *server) listAgents(ctx context.Context, in *struct {
 	Cursor             string       `query:"cursor" maxLength:"200"`
 	Limit              int          `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[AgentItem]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	f := agent.Filter{Status: in.Status, Capability: in.Capability, Before: agent.Position{At: at, ID: id}, Limit: in.Limit + 1}
+	f := agent.Filter{Status: in.Status, Capability: in.Capability, Before: before, Limit: in.Limit + 1}
 	if in.CoordinatorEnabled != "" {
 		enabled := in.CoordinatorEnabled == "true"
 		f.CoordinatorEnabled = &enabled
@@ -94,17 +95,8 @@ func (s *server) listAgents(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		last := found[in.Limit-1]
-		next = cursor{last.CreatedAt, last.ID}.String()
-	}
-	items := make([]AgentItem, len(found))
-	for i, a := range found {
-		items[i] = agentOf(a)
-	}
-	return listing(items, next), nil
+	found, more := db.Page(found, in.Limit)
+	return newest(found, more, func(x agent.Agent) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} }, agentOf), nil
 }
 
 // registerAgent registers an agent under an id that the caller chose, or replaces its configuration.
@@ -136,8 +128,9 @@ func (s *server) registerAgent(ctx context.Context, in *struct {
 	b := in.Body
 	a := agent.Agent{
 		ID: in.id(), Name: b.Name, Model: b.Model, Capabilities: b.Capabilities, MaxConcurrentTasks: b.MaxConcurrentTasks,
-		CoordinatorEnabled: b.CoordinatorEnabled == nil || *b.CoordinatorEnabled, IntervalSeconds: b.IntervalSeconds, StaleSeconds: b.StaleSeconds,
-		Spawner: b.Spawner, SpawnerTarget: b.SpawnerTarget, CreatedBy: principal(by),
+		CoordinatorEnabled: b.CoordinatorEnabled == nil || *b.CoordinatorEnabled, IntervalSeconds: b.IntervalSeconds,
+		StaleSeconds: b.StaleSeconds,
+		Spawner:      b.Spawner, SpawnerTarget: b.SpawnerTarget, CreatedBy: principal(by),
 	}
 	var added bool
 	err = s.change(ctx, "agent.register", func(ctx context.Context, tx *db.Tx) (err error) {
@@ -202,8 +195,9 @@ func (s *server) getAgentHealth(ctx context.Context, in *IDPath) (*answer[agentH
 	}
 	silence, _ := a.Silence()
 	out := agentHealth{
-		AgentID: a.ID, Status: a.Status, Health: a.PresentHealth(), OpenTasks: a.Tasks, LastSeenAt: utc(a.LastSeenAt), NextExpectedAt: utc(a.NextExpectedAt),
-		SilentMS: silence.Milliseconds(), AgentVitals: vitalsOf(a.Latest), Heartbeats: make([]agentHeartbeat, len(beats)),
+		AgentID: a.ID, Status: a.Status, Health: a.PresentHealth(), OpenTasks: a.Tasks, LastSeenAt: utc(a.LastSeenAt),
+		NextExpectedAt: utc(a.NextExpectedAt),
+		SilentMS:       silence.Milliseconds(), AgentVitals: vitalsOf(a.Latest), Heartbeats: make([]agentHeartbeat, len(beats)),
 	}
 	for i, h := range beats {
 		out.Heartbeats[i] = agentHeartbeat{Status: h.Status, AgentVitals: vitalsOf(h.Vitals), CreatedAt: h.CreatedAt.UTC()}
@@ -233,7 +227,8 @@ func (s *server) listTasksOfAgent(ctx context.Context, in *struct {
 	if _, err := s.Agents.Get(ctx, workspace(ctx), in.id()); err != nil {
 		return nil, err
 	}
-	return s.listTasks(ctx, &listTasksInput{TaskFilter: TaskFilter{Status: in.Status, AgentID: in.id()}, Sort: task.Newest, Cursor: in.Cursor, Limit: in.Limit})
+	return s.listTasks(ctx, &listTasksInput{TaskFilter: TaskFilter{Status: in.Status, AgentID: in.id()},
+		Sort: task.Newest, Cursor: in.Cursor, Limit: in.Limit})
 }
 
 // agentToken is a new token.

@@ -27,7 +27,8 @@ func (s *server) advanceTask(ctx context.Context, in *struct {
 }) (*versioned[taskItem], error) {
 	b := in.Body
 	return s.changeTask(ctx, "task.progress", in.id(), func(ctx context.Context, tx *db.Tx, _ string) (task.Task, error) {
-		is, changed, err := s.Tasks.Advance(ctx, tx, reportOf(ctx, in.id(), b.Attempt), task.Progress{Percent: b.ProgressPercent, Step: b.CurrentStep, Checkpoint: b.CheckpointData})
+		is, changed, err := s.Tasks.Advance(ctx, tx, reportOf(ctx, in.id(), b.Attempt),
+			task.Progress{Percent: b.ProgressPercent, Step: b.CurrentStep, Checkpoint: b.CheckpointData})
 		if err == nil && !changed {
 			err = errNoChange
 		}
@@ -100,26 +101,23 @@ func (s *server) listTaskLogs(ctx context.Context, in *struct {
 	Cursor string     `query:"cursor" maxLength:"200"`
 	Limit  int        `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[taskLogItem]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Tasks.Logs(ctx, workspace(ctx), in.id(), task.LogFilter{Level: in.Level, Event: in.Event, Before: task.Position{At: at, ID: id}, Limit: in.Limit + 1})
+	found, err := s.Tasks.Logs(ctx, workspace(ctx), in.id(), task.LogFilter{Level: in.Level, Event: in.Event,
+		Before: before, Limit: in.Limit + 1})
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		last := found[in.Limit-1]
-		next = cursor{last.CreatedAt, last.ID}.String()
-	}
+	found, more := db.Page(found, in.Limit)
 	items := make([]taskLogItem, len(found))
 	for i, e := range found {
 		items[i] = taskLogItem{
 			ID: e.ID, Level: e.Level, Event: e.Event, Message: e.Message, Details: e.Details, PreviousStatus: e.From, NewStatus: e.To,
-			Attempt: e.Attempt, AgentID: e.Agent, SessionKey: e.Session, StackTrace: e.StackTrace, Actor: e.Actor, TraceID: e.Trace, CreatedAt: e.CreatedAt.UTC(),
+			Attempt: e.Attempt, AgentID: e.Agent, SessionKey: e.Session, StackTrace: e.StackTrace, Actor: e.Actor,
+			TraceID: e.Trace, CreatedAt: e.CreatedAt.UTC(),
 		}
 	}
-	return listing(items, next), nil
+	return listing(items, after(found, more, func(x task.Entry) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} })), nil
 }

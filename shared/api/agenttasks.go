@@ -66,8 +66,10 @@ type taskItem struct {
 
 func taskOf(t task.Task) taskItem {
 	return taskItem{
-		ID: t.ID, Title: t.Title, Description: t.Description, TaskType: t.Type, Status: t.Status, StatusReason: t.StatusReason, Cancelled: t.Cancelled,
-		Priority: t.Priority, Attempt: t.Attempt, AgentID: t.Agent, SessionKey: t.Session, ProgressPercent: t.Progress, CurrentStep: t.CurrentStep,
+		ID: t.ID, Title: t.Title, Description: t.Description, TaskType: t.Type, Status: t.Status,
+		StatusReason: t.StatusReason, Cancelled: t.Cancelled,
+		Priority: t.Priority, Attempt: t.Attempt, AgentID: t.Agent, SessionKey: t.Session, ProgressPercent: t.Progress,
+		CurrentStep:      t.CurrentStep,
 		EstimatedMinutes: t.EstimatedMinutes, EstimatedAt: utc(t.EstimatedAt), RetryCount: t.Retries, MaxRetries: t.MaxRetries,
 		BackoffSeconds: t.BackoffSeconds, NextAttemptAt: utc(t.NextAttemptAt), LastError: t.LastError, Summary: t.Summary,
 		InputContext: t.Input, OutputResult: t.Output, CheckpointData: t.Checkpoint, Metadata: t.Metadata, Tags: orEmpty(t.Tags),

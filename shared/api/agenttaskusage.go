@@ -94,7 +94,8 @@ func (s *server) reportUsage(ctx context.Context, in *usageReportInput) (*answer
 	if err != nil {
 		return nil, err
 	}
-	answer := usageReported{TaskID: t.ID, Attempt: t.Attempt, TotalTokens: out.Tokens, Budgets: make([]levelItem, len(out.Budgets)), Order: "continue"}
+	answer := usageReported{TaskID: t.ID, Attempt: t.Attempt, TotalTokens: out.Tokens,
+		Budgets: make([]levelItem, len(out.Budgets)), Order: "continue"}
 	if out.Priced {
 		answer.CostMicroUSD = &out.MicroUSD
 	}

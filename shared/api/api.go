@@ -74,6 +74,9 @@ type Deps struct {
 	Claim func(ctx context.Context, ws db.Workspace, agent string) (task.Task, bool, error)
 	// BeatEvery is the interval of the heartbeat's schedule; zero: it is not known.
 	BeatEvery time.Duration
+	// KeepOverview is how long an overview of a workspace is answered again without a look at the
+	// database, unless a request to this process changed something; zero: never.
+	KeepOverview time.Duration
 	// Background runs fn after the response to a request, under a context of its own. It keeps the
 	// process running until fn has returned.
 	Background func(fn func(context.Context))
@@ -94,7 +97,7 @@ type Deps struct {
 }
 
 // optionalDeps are the fields of [Deps] and of its parts that may be nil.
-var optionalDeps = []string{"Valkey", "State", "Live", "Gateway", "BeatEvery", "Resources", "Claim", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender", "Meters"}
+var optionalDeps = []string{"Valkey", "State", "Live", "Gateway", "BeatEvery", "KeepOverview", "Resources", "Claim", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender", "Meters"}
 
 // missing returns an error that names the required fields that are nil.
 func (d Deps) missing() error {
@@ -128,7 +131,7 @@ type server struct {
 	columns map[string][]string
 
 	failed    *failure.Store
-	overviews *overview.Store
+	overviews *overview.Kept
 	runs      *telling.Executions
 	open      sse.Open
 	// checked caches the health check for callers without a role.
@@ -162,9 +165,11 @@ func New(d Deps) (http.Handler, error) {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}
 	sources := overview.Sources{Switches: d.Switches, Budgets: d.Budgets, Workspaces: d.Workspaces, Failures: s.failed, Every: d.BeatEvery}
-	if s.overviews, err = overview.New(d.DB, sources); err != nil {
+	overviews, err := overview.New(d.DB, sources)
+	if err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}
+	s.overviews = &overview.Kept{Store: overviews, For: d.KeepOverview}
 	s.table = routes(s)
 	if err := s.mount(s.table); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)

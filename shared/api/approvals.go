@@ -11,6 +11,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -95,8 +96,9 @@ func approvalItemOf(a approval.Approval) approvalItem {
 		ID: a.ID, Status: a.Status, Skill: a.Skill, SkillID: a.SkillID, Input: a.Arguments, EditedInput: a.Edited,
 		Why: a.Why, Reason: a.Reason, Result: a.Result, Error: a.Error,
 		Agent: a.Agent, Surface: surfaceName(a.Surface), ExecutionID: a.Execution, CallID: a.Call, TraceID: a.Trace,
-		RequestedAt: a.RequestedAt.UTC(), ExpiresAt: a.ExpiresAt.UTC(), DecidedAt: utc(a.DecidedAt), DecidedBy: a.DecidedBy, ExecutedAt: utc(a.ExecutedAt),
-		Title: a.Title(), Outside: a.Untrusted, Untrusted: []readText{}, InputDigest: a.Digest,
+		RequestedAt: a.RequestedAt.UTC(), ExpiresAt: a.ExpiresAt.UTC(), DecidedAt: utc(a.DecidedAt), DecidedBy: a.DecidedBy,
+		ExecutedAt: utc(a.ExecutedAt),
+		Title:      a.Title(), Outside: a.Untrusted, Untrusted: []readText{}, InputDigest: a.Digest,
 	}
 }
 
@@ -117,12 +119,12 @@ type approvalsInput struct {
 
 // listApprovals lists approvals, newest first. It is called by the Engine Room.
 func (s *server) listApprovals(ctx context.Context, in *approvalsInput) (*answer[page[approvalItem]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	found, more, err := s.Approvals.List(ctx, workspace(ctx), approval.Filter{
-		Status: approval.Status(in.Status), Skill: in.Skill, Agent: in.Agent, Before: approval.Position{At: at, ID: id}, Limit: in.Limit,
+		Status: approval.Status(in.Status), Skill: in.Skill, Agent: in.Agent, Before: before, Limit: in.Limit,
 	})
 	if err != nil {
 		return nil, err
@@ -131,12 +133,7 @@ func (s *server) listApprovals(ctx context.Context, in *approvalsInput) (*answer
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if more {
-		last := found[len(found)-1]
-		next = cursor{last.RequestedAt, last.ID}.String()
-	}
-	return listing(items, next), nil
+	return listing(items, after(found, more, func(x approval.Approval) db.Position { return db.Position{At: x.RequestedAt, ID: x.ID} })), nil
 }
 
 // getApproval returns one approval. It is called by the Engine Room.
@@ -241,9 +238,11 @@ func dotted(pointer string) string {
 // tellable lists the prefixes of violations that speak only about the schema. Their texts hold no
 // value.
 var tellable = []string{
-	"missing propert", "got ", "value must be ", "minLength: ", "maxLength: ", "minItems: ", "maxItems: ", "minProperties: ", "maxProperties: ",
+	"missing propert", "got ", "value must be ", "minLength: ", "maxLength: ", "minItems: ", "maxItems: ",
+	"minProperties: ", "maxProperties: ",
 	"items at ", "last ", "min ", "max ", "no items match ", "'anyOf' failed", "'oneOf' failed", "'allOf' failed", "'not' failed",
-	"not a JSON object", "nested too deeply", "a number too large or too small to keep", "the skill can't be used", "the value takes too long to check", "the check was cut off",
+	"not a JSON object", "nested too deeply", "a number too large or too small to keep", "the skill can't be used",
+	"the value takes too long to check", "the check was cut off",
 }
 
 var bounded = pattern.New(`^(minimum|maximum|exclusiveMinimum|exclusiveMaximum|multipleOf): got .+, (want .+)$`)

@@ -33,26 +33,17 @@ func (s *server) listAudit(ctx context.Context, in *struct {
 	Cursor string    `query:"cursor" maxLength:"200"`
 	Limit  int       `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[auditItem]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	found, err := s.Activity.Audit(ctx, workspace(ctx), activity.AuditFilter{
-		By: in.By, Action: in.Action, Since: in.Since, Until: in.Until, Before: activity.Position{At: at, ID: id}, Limit: in.Limit,
+		By: in.By, Action: in.Action, Since: in.Since, Until: in.Until, Before: before, Limit: in.Limit,
 	})
 	if err != nil {
 		return nil, err
 	}
-	items := make([]auditItem, len(found.Items))
-	for i, e := range found.Items {
-		items[i] = auditItemOf(e)
-	}
-	next := ""
-	if found.More {
-		last := found.Items[len(found.Items)-1]
-		next = cursor{last.CreatedAt, last.ID}.String()
-	}
-	return listing(items, next), nil
+	return newest(found.Items, found.More, positionOf, auditItemOf), nil
 }
 
 // subjects are the fields of an action's input that may name what it was done to, the best first.

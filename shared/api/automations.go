@@ -167,7 +167,8 @@ func (s *server) createAutomation(ctx context.Context, in *createAutomationInput
 	n := automation.Automation{
 		Name: b.Name, Skill: b.Skill, Input: b.Input, Enabled: b.Enabled == nil || *b.Enabled, CreatedBy: principal(by),
 	}
-	for to, from := range map[*string]*string{&n.Cron: b.Schedule.Cron, &n.TimeZone: b.Schedule.TimeZone, &n.Event: cmp.Or(b.Schedule.Event, b.Event)} {
+	for to, from := range map[*string]*string{&n.Cron: b.Schedule.Cron, &n.TimeZone: b.Schedule.TimeZone,
+		&n.Event: cmp.Or(b.Schedule.Event, b.Event)} {
 		if from != nil {
 			*to = *from
 		}

@@ -62,11 +62,11 @@ type budgetsInput struct {
 
 // listBudgets lists budgets, newest first. It is called by the Engine Room and by scripts.
 func (s *server) listBudgets(ctx context.Context, in *budgetsInput) (*answer[page[budgetItem]], error) {
-	_, before, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	f := budget.Filter{Scope: in.Scope, ScopeID: in.ScopeID, Before: before, Limit: in.Limit}
+	f := budget.Filter{Scope: in.Scope, ScopeID: in.ScopeID, Before: before.ID, Limit: in.Limit}
 	if in.Active != "" {
 		f.Active = new(in.Active == "true")
 	}
@@ -108,7 +108,8 @@ type createBudgetInput struct {
 // createBudget creates a budget. It is called by the Engine Room and by scripts.
 func (s *server) createBudget(ctx context.Context, in *createBudgetInput) (*createdAt[budgetItem], error) {
 	if in.Body.Scope == budget.Skill {
-		return nil, invalid(problem.At("body.scope", "no model call is counted for a skill yet, so that the budget would bind nothing: bound the agent that calls it, or global"))
+		return nil, invalid(problem.At("body.scope",
+			"no model call is counted for a skill yet, so that the budget would bind nothing: bound the agent that calls it, or global"))
 	}
 	by, _ := auth.From(ctx)
 	n := budget.Budget{

@@ -49,7 +49,8 @@ func (s *server) bulk(ctx context.Context, what string, filter any, reason strin
 		}
 	}
 	if len(ids) != expected {
-		p := problem.New(http.StatusConflict, "count_changed", fmt.Sprintf("the filter matches %d now, and not %d: look again, then repeat", len(ids), expected))
+		p := problem.New(http.StatusConflict, "count_changed",
+			fmt.Sprintf("the filter matches %d now, and not %d: look again, then repeat", len(ids), expected))
 		p.Count = new(len(ids))
 		return nil, p
 	}

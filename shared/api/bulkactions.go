@@ -82,7 +82,7 @@ func (s *server) bulkApprovals(ctx context.Context, in *struct {
 	out, err := s.bulk(ctx, "approval.bulk_reject", b.Filter, b.Reason, b.ExpectedCount, func(ctx context.Context, ids []string) ([]string, bool, error) {
 		found, more, err := s.Approvals.List(ctx, ws, f)
 		for _, a := range found {
-			ids, f.Before = append(ids, a.ID), approval.Position{At: a.RequestedAt, ID: a.ID}
+			ids, f.Before = append(ids, a.ID), db.Position{At: a.RequestedAt, ID: a.ID}
 		}
 		return ids, more, err
 	}, func(ctx context.Context, id string) error {
@@ -105,7 +105,8 @@ func (s *server) bulkMemories(ctx context.Context, in *struct {
 }) (*bulkOutput, error) {
 	b := in.Body
 	versions := map[string]int{} // that the filter matched
-	f := memory.Filter{Agent: b.Filter.Agent, Category: b.Filter.Category, MinImportance: b.Filter.MinImportance, Text: b.Filter.Q, Limit: bulkPage}
+	f := memory.Filter{Agent: b.Filter.Agent, Category: b.Filter.Category, MinImportance: b.Filter.MinImportance,
+		Text: b.Filter.Q, Limit: bulkPage}
 	return s.bulk(ctx, "memory.bulk_forget", b.Filter, b.Reason, b.ExpectedCount, func(ctx context.Context, ids []string) ([]string, bool, error) {
 		found, more, err := s.Memories.List(ctx, workspace(ctx), f)
 		for _, m := range found {
@@ -137,7 +138,7 @@ func (s *server) bulkOutbox(ctx context.Context, in *struct {
 	out, err := s.bulk(ctx, "thread.bulk_resend", b.Filter, b.Reason, b.ExpectedCount, func(ctx context.Context, ids []string) ([]string, bool, error) {
 		found, more, err := s.Approvals.Outbox.List(ctx, workspace(ctx), f)
 		for _, e := range found {
-			f.Before = outbox.Position{At: e.CreatedAt, ID: e.ID}
+			f.Before = db.Position{At: e.CreatedAt, ID: e.ID}
 			if thread, ok := strings.CutPrefix(e.OrderKey, threadKey); ok && e.Kind == outbox.Message {
 				ids, threads[e.ID] = append(ids, e.ID), thread
 			}
@@ -176,7 +177,7 @@ func (s *server) bulkDeliveries(ctx context.Context, in *struct {
 		found, err := s.Inbox.List(ctx, ws, f)
 		more := len(found) > bulkPage
 		for _, d := range found[:min(len(found), bulkPage)] {
-			ids, f.Before = append(ids, d.ID), inbox.Position{At: d.ReceivedAt, ID: d.ID}
+			ids, f.Before = append(ids, d.ID), db.Position{At: d.ReceivedAt, ID: d.ID}
 		}
 		return ids, more, err
 	}, s.inTx(func(ctx context.Context, tx *db.Tx, id string) error {

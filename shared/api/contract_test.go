@@ -203,8 +203,18 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	for _, item := range c.at("paths").(map[string]any) {
 		paths += len(item.(map[string]any))
 	}
-	if paths != len(api.Routes()) {
-		t.Errorf("%d operations for %d routes", paths, len(api.Routes()))
+	for _, d := range api.Doors() { // of chat and webhook
+		method, path, _ := strings.Cut(d, " ")
+		at := []string{"paths", path, strings.ToLower(method)}
+		if c.at(append(at, "operationId")...) == nil || c.at(append(at, "responses", "200")...) == nil || c.at(append(at, "responses", "429")...) == nil {
+			t.Errorf("%s is not described", d)
+		}
+		if (c.at(append(at, "requestBody")...) != nil) != (method == http.MethodPost) {
+			t.Errorf("%s: its body is not described", d)
+		}
+	}
+	if paths != len(api.Routes())+len(api.Doors()) {
+		t.Errorf("%d operations for %d routes and %d of others", paths, len(api.Routes()), len(api.Doors()))
 	}
 	for name := range c.at("components", "schemas").(map[string]any) {
 		if _, err := c.schema("components", "schemas", name); err != nil {

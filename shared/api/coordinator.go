@@ -174,25 +174,20 @@ func (s *server) listCoordinatorLogs(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Coordinator.Notes(ctx, ws, in.Level, task.Position{At: at, ID: id}, in.Limit+1)
+	found, err := s.Coordinator.Notes(ctx, ws, in.Level, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		last := found[in.Limit-1]
-		next = cursor{last.CreatedAt, last.ID}.String()
-	}
+	found, more := db.Page(found, in.Limit)
 	items := make([]coordinatorLogItem, len(found))
 	for i, n := range found {
 		items[i] = coordinatorLogItem{n.ID, n.Level, n.Event, n.Message, n.Details, n.Trace, n.CreatedAt.UTC()}
 	}
-	return listing(items, next), nil
+	return listing(items, after(found, more, func(x coordinate.Note) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} })), nil
 }
 
 // commanded names a command that the next cycle carries out.
@@ -215,7 +210,8 @@ func (s *server) commandCoordinator(ctx context.Context, in *struct {
 	by, _ := auth.From(ctx)
 	b := in.Body
 	order := coordinate.Command{
-		Name: b.Command, Task: strings.ToLower(b.TaskID), Agent: strings.ToLower(b.AgentID), Reason: discreet(ctx, b.Reason), Actor: principal(by),
+		Name: b.Command, Task: strings.ToLower(b.TaskID), Agent: strings.ToLower(b.AgentID), Reason: discreet(ctx, b.Reason),
+		Actor: principal(by),
 	}
 	if err := s.named(ctx, order); err != nil {
 		return nil, err
@@ -305,7 +301,8 @@ func (s *server) coordinates(ctx context.Context, ws db.Workspace) coordinatorHe
 	})
 	checking.Wait()
 	h := coordinatorHealth{
-		Status: parts.Body.Status, Coordinator: &state, Database: parts.Body.Database, Valkey: parts.Body.Valkey, Gateway: parts.Body.Gateway, Reason: parts.Body.Reason,
+		Status: parts.Body.Status, Coordinator: &state, Database: parts.Body.Database, Valkey: parts.Body.Valkey,
+		Gateway: parts.Body.Gateway, Reason: parts.Body.Reason,
 	}
 	if h.Status == "healthy" && !state.Active {
 		h.Status = "degraded"

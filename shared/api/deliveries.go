@@ -61,8 +61,10 @@ func inboundItem(d inbox.Delivery) DeliveryItem {
 
 func outboundItem(d endpoint.Delivery) DeliveryItem {
 	return DeliveryItem{
-		ID: d.ID, Direction: outbound, EndpointID: d.Endpoint, DeliveryID: d.WebhookID, Event: d.Event, Subject: d.Subject, Status: string(d.Status),
-		Attempt: d.Attempt, Attempts: d.Attempt, StatusCode: d.StatusCode, DurationMs: d.Took.Milliseconds(), NextAt: utc(d.NextAt), NextAttemptAt: utc(d.NextAt),
+		ID: d.ID, Direction: outbound, EndpointID: d.Endpoint, DeliveryID: d.WebhookID, Event: d.Event, Subject: d.Subject,
+		Status:  string(d.Status),
+		Attempt: d.Attempt, Attempts: d.Attempt, StatusCode: d.StatusCode, DurationMs: d.Took.Milliseconds(),
+		NextAt: utc(d.NextAt), NextAttemptAt: utc(d.NextAt),
 		Error: d.Error, TraceID: d.Trace, CreatedAt: d.CreatedAt.UTC(), EndedAt: utc(&d.CreatedAt),
 	}
 }
@@ -86,14 +88,14 @@ type deliveriesInput struct {
 // listDeliveries lists received webhooks, or attempts to send webhooks, newest first, without their
 // bodies. It is called by the Engine Room and by scripts.
 func (s *server) listDeliveries(ctx context.Context, in *deliveriesInput) (*answer[page[DeliveryItem]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	var items []DeliveryItem
 	if in.Direction == outbound {
 		found, err := s.Endpoints.Store.Deliveries(ctx, workspace(ctx), endpoint.Filter{
-			Endpoint: in.EndpointID, Status: endpoint.Status(in.Status), Event: in.Event, Before: endpoint.Position{At: at, ID: id}, Limit: in.Limit + 1,
+			Endpoint: in.EndpointID, Status: endpoint.Status(in.Status), Event: in.Event, Before: before, Limit: in.Limit + 1,
 		})
 		if err != nil {
 			return nil, err
@@ -103,7 +105,7 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveriesInput) (*answ
 		}
 	} else {
 		found, err := s.Inbox.List(ctx, workspace(ctx), inbox.Filter{
-			Status: inbox.Status(in.Status), Source: in.SourceID, Before: inbox.Position{At: at, ID: id}, Limit: in.Limit + 1,
+			Status: inbox.Status(in.Status), Source: in.SourceID, Before: before, Limit: in.Limit + 1,
 		})
 		if err != nil {
 			return nil, err
@@ -112,13 +114,8 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveriesInput) (*answ
 			items = append(items, inboundItem(d))
 		}
 	}
-	next := ""
-	if len(items) > in.Limit {
-		items = items[:in.Limit]
-		last := items[in.Limit-1]
-		next = cursor{last.CreatedAt, last.ID}.String()
-	}
-	return listing(append([]DeliveryItem{}, items...), next), nil
+	items, more := db.Page(append([]DeliveryItem{}, items...), in.Limit)
+	return listing(items, after(items, more, func(x DeliveryItem) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} })), nil
 }
 
 // DeliveryPath names a delivery.
@@ -136,7 +133,8 @@ func (s *server) getDelivery(ctx context.Context, in *DeliveryPath) (*answer[who
 		if err != nil {
 			return nil, err
 		}
-		return answered(wholeDelivery{DeliveryItem: outboundItem(sent), Headers: map[string]string{}, Body: s.Guard.Redactor(ctx, ws).Text(sent.Body)}), nil
+		return answered(wholeDelivery{DeliveryItem: outboundItem(sent), Headers: map[string]string{},
+			Body: s.Guard.Redactor(ctx, ws).Text(sent.Body)}), nil
 	}
 	if err != nil {
 		return nil, err

@@ -57,12 +57,16 @@ var (
 	// stale says that the version in If-Match, or the version that was read, is no longer current.
 	stale = problem.New(http.StatusPreconditionFailed, "changed", "it has been changed meanwhile: read it again")
 
-	unavailable = problem.New(http.StatusServiceUnavailable, "unavailable", "the database can't be reached; nothing was changed").Later(retryOutage)
-	full        = problem.New(http.StatusServiceUnavailable, "disk_full", noSpace+"; nothing was changed").Later(retryFull)
-	uncertain   = problem.New(http.StatusServiceUnavailable, "uncertain", "the database went away while it was asked to commit: the change may or may not have happened").Later(retryOutage)
-	noKey       = problem.New(http.StatusServiceUnavailable, "no_key", "there is no key to encrypt with, or it can't be used; the log says more under the trace")
-	keysAway    = problem.New(http.StatusServiceUnavailable, "unavailable", "the key service can't be reached; nothing was changed").Later(retryOutage)
-	tooSlow     = problem.New(http.StatusServiceUnavailable, "timeout", "it took too long").Later(retryOutage)
+	unavailable = problem.New(http.StatusServiceUnavailable, "unavailable",
+		"the database can't be reached; nothing was changed").Later(retryOutage)
+	full      = problem.New(http.StatusServiceUnavailable, "disk_full", noSpace+"; nothing was changed").Later(retryFull)
+	uncertain = problem.New(http.StatusServiceUnavailable, "uncertain",
+		"the database went away while it was asked to commit: the change may or may not have happened").Later(retryOutage)
+	noKey = problem.New(http.StatusServiceUnavailable, "no_key",
+		"there is no key to encrypt with, or it can't be used; the log says more under the trace")
+	keysAway = problem.New(http.StatusServiceUnavailable, "unavailable",
+		"the key service can't be reached; nothing was changed").Later(retryOutage)
+	tooSlow = problem.New(http.StatusServiceUnavailable, "timeout", "it took too long").Later(retryOutage)
 )
 
 // answers maps errors to problems. The first row that matches counts. No other place maps errors to
@@ -72,7 +76,8 @@ var answers = []struct {
 	problem *problem.Problem
 }{
 	{lane.ErrLost, lost()},
-	{lane.ErrFence, problem.New(http.StatusConflict, "fence_changed", "the lane is not held under this fence any more: look who holds it now")},
+	{lane.ErrFence, problem.New(http.StatusConflict, "fence_changed",
+		"the lane is not held under this fence any more: look who holds it now")},
 	{lane.ErrTTL, invalid(problem.At("body.ttlSeconds", lane.ErrTTL.Error()))},
 	{lane.ErrToken, invalid(problem.At("body.token", lane.ErrToken.Error()))},
 	{trace.ErrInvalid, invalid(problem.At("path.traceId", trace.ErrInvalid.Error()))},

@@ -58,11 +58,13 @@ func eventItems(e event.Event) []eventItem {
 	if did == "started" || did == "resumed" {
 		kind = "lane.acquired"
 	}
-	data, err := json.Marshal(map[string]string{"lane": run.Subject, "agent": run.Agent, "surface": surfaceName(trace.Surface(run.Surface)), "executionId": e.Subject})
+	data, err := json.Marshal(map[string]string{"lane": run.Subject, "agent": run.Agent,
+		"surface": surfaceName(trace.Surface(run.Surface)), "executionId": e.Subject})
 	if err != nil { // cannot happen: texts always encode
 		return items
 	}
-	return append(items, eventItem{ID: e.Cursor.String(), Kind: kind, Subject: run.Subject, TraceID: e.Trace, Data: data, CreatedAt: e.CreatedAt.UTC()})
+	return append(items, eventItem{ID: e.Cursor.String(), Kind: kind, Subject: run.Subject, TraceID: e.Trace, Data: data,
+		CreatedAt: e.CreatedAt.UTC()})
 }
 
 // wanted reports whether a client that asked for kinds wants this one. A kind that ends with .* stands

@@ -32,7 +32,8 @@ func newEventStream(s *server, events *event.Store, streams sse.Streams) *eventS
 }
 
 // look reads events for all followers of a workspace.
-func (e *eventStream) look(ctx context.Context, ws db.Workspace, after event.Cursor) (page follow.Page[event.Cursor, event.Event], err error) {
+func (e *eventStream) look(ctx context.Context, ws db.Workspace, after event.Cursor) (page follow.Page[event.Cursor,
+	event.Event], err error) {
 	events, next, err := e.read(ctx, ws, after, nil, eventBatch)
 	page.Next, page.More = next, len(events) == eventBatch
 	for _, e := range events {
@@ -83,7 +84,8 @@ func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, ws db.Worksp
 // follow sends events until the client disconnects, the time is up or the server drains. A client
 // that reconnects with the last id misses nothing, so any error just ends the response. A client
 // that has caught up shares a reader with all followers of the workspace in this process.
-func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.Workspace, kinds []string, events []event.Event, next event.Cursor, reset bool) {
+func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.Workspace, kinds []string,
+	events []event.Event, next event.Cursor, reset bool) {
 	sitting := e.streams.Sit()
 	defer sitting.End()
 	var f *follow.Follower[db.Workspace, event.Cursor, event.Event]
@@ -181,7 +183,8 @@ func (e *eventStream) handler() handler {
 		text := &huma.Schema{Type: huma.TypeString}
 		page := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[eventPage](), true, "")
 		op.Parameters = append(op.Parameters, []*huma.Param{
-			{Name: "kinds", In: "query", Schema: text, Description: "Only these, with commas between, and task.* for all that begin so; all without"},
+			{Name: "kinds", In: "query", Schema: text,
+				Description: "Only these, with commas between, and task.* for all that begin so; all without"},
 			{Name: "cursor", In: "query", Schema: text, Description: "Go on behind this event; without it what happens from now on"},
 			{Name: "Last-Event-ID", In: "header", Schema: text, Description: "The same, as browsers send it; counts before cursor"},
 		}...)
@@ -196,7 +199,8 @@ func (e *eventStream) handler() handler {
 	}
 }
 
-func (e *eventStream) read(ctx context.Context, ws db.Workspace, after event.Cursor, kinds []string, most int) ([]event.Event, event.Cursor, error) {
+func (e *eventStream) read(ctx context.Context, ws db.Workspace, after event.Cursor, kinds []string,
+	most int) ([]event.Event, event.Cursor, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return e.events.Read(ctx, ws, after, kinds, most)

@@ -49,16 +49,12 @@ func (s *server) listExecutions(ctx context.Context, in *executionsInput) (*answ
 }
 
 // executions reads one page of executions and the cursor of the next one.
-func (s *server) executions(ctx context.Context, f execution.Filter, after string) (found []execution.Execution, next string, err error) {
-	if f.Before.At, f.Before.ID, err = position(after); err != nil {
+func (s *server) executions(ctx context.Context, f execution.Filter, cursor string) (found []execution.Execution, next string, err error) {
+	if f.Before, err = position(cursor); err != nil {
 		return nil, "", err
 	}
 	found, more, err := s.Runs.List(ctx, workspace(ctx), f)
-	if err != nil || !more {
-		return found, "", err
-	}
-	last := found[len(found)-1]
-	return found, cursor{last.CreatedAt, last.ID}.String(), nil
+	return found, after(found, more, func(x execution.Execution) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} }), err
 }
 
 // givenInput returns an execution's input with its secrets, for the agent that owns the execution.
@@ -150,7 +146,8 @@ func (s *server) sealInput(ctx context.Context, e *execution.Execution) (err err
 
 // ending ends an execution that was begun over HTTP, and releases its threads. Their queues
 // continue.
-func (s *server) ending(ctx context.Context, id string, as execution.Status, result json.RawMessage, message string) (*answer[executionItem], error) {
+func (s *server) ending(ctx context.Context, id string, as execution.Status, result json.RawMessage,
+	message string) (*answer[executionItem], error) {
 	e, err := s.ownExecution(ctx, id)
 	if err != nil {
 		return nil, err

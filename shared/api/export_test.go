@@ -25,6 +25,14 @@ func Routes() []Route {
 	return out
 }
 
+// Doors returns the method and the path of each route that the document describes and others serve.
+func Doors() (all []string) {
+	for _, d := range doors() {
+		all = append(all, d.method+" "+d.path)
+	}
+	return all
+}
+
 // MaxBody is the largest body in bytes.
 const MaxBody = maxBody
 

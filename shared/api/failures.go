@@ -37,25 +37,16 @@ func (s *server) listFailures(ctx context.Context, in *struct {
 	Cursor string `query:"cursor" maxLength:"200"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[openFailure]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.failed.List(ctx, workspace(ctx), failure.Position{At: at, ID: id}, in.Limit+1)
+	found, err := s.failed.List(ctx, workspace(ctx), before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		last := found[in.Limit-1]
-		next = cursor{last.At, last.ID}.String()
-	}
-	items := make([]openFailure, len(found))
-	for i, f := range found {
-		items[i] = openFailureOf(f)
-	}
-	return listing(items, next), nil
+	found, more := db.Page(found, in.Limit)
+	return newest(found, more, func(x failure.Failure) db.Position { return db.Position{At: x.At, ID: x.ID} }, openFailureOf), nil
 }
 
 // dismissFailure takes a failure off the list, for all members of the workspace. It is called by the

@@ -155,9 +155,43 @@ func (s *server) allowed(rt route, next http.Handler) http.Handler {
 		if writes(r.Method) && (tag(rt.path) != "lanes" || len(rt.kinds) == 0) { // agents write no text to lanes
 			ctx = redact.With(ctx, redact.New(s.Guard.Redactor(ctx, p.Workspace)))
 		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			changed := func() { s.overviews.Forget(p.Workspace) }
+			w = &changing{ResponseWriter: w, changed: changed}
+			defer changed() // a stream goes on after its first line
+		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
+
+// changing calls changed before a response begins: a client that has the response sees what it changed.
+type changing struct {
+	http.ResponseWriter
+	changed func()
+	begun   bool
+}
+
+func (c *changing) begin() {
+	if !c.begun {
+		c.begun = true
+		c.changed()
+	}
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (c *changing) WriteHeader(status int) {
+	c.begin()
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (c *changing) Write(p []byte) (int, error) {
+	c.begin()
+	return c.ResponseWriter.Write(p)
+}
+
+// Unwrap lets [http.ResponseController] reach the underlying writer.
+func (c *changing) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // rate adds a query to a batch and returns a function for its result, the rate limit of the
 // workspace's principals.

@@ -48,28 +48,16 @@ type healsInput struct {
 
 // listHeals lists heals, newest first. It is called by the Engine Room.
 func (s *server) listHeals(ctx context.Context, in *healsInput) (*answer[page[healItem]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	f := heal.Filter{Status: in.Status, Skill: in.Skill, Limit: in.Limit + 1}
-	if id != "" {
-		f.Before = &heal.Heal{ID: id, CreatedAt: at}
-	}
-	found, err := s.Heals.List(ctx, workspace(ctx), f)
+	found, err := s.Heals.List(ctx, workspace(ctx), heal.Filter{Status: in.Status, Skill: in.Skill, Before: before, Limit: in.Limit + 1})
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		next = cursor{found[in.Limit-1].CreatedAt, found[in.Limit-1].ID}.String()
-	}
-	items := make([]healItem, len(found))
-	for i, h := range found {
-		items[i] = healItemOf(h)
-	}
-	return listing(items, next), nil
+	found, more := db.Page(found, in.Limit)
+	return newest(found, more, func(x heal.Heal) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} }, healItemOf), nil
 }
 
 // IDPath names a resource by its id.

@@ -31,9 +31,11 @@ const (
 
 var (
 	keyReused = problem.New(http.StatusUnprocessableEntity, "key_reused", "the Idempotency-Key was used for another request")
-	keyInUse  = problem.New(http.StatusConflict, "in_progress", "the request with this Idempotency-Key is still being worked on").Later(2 * time.Second)
-	notKept   = problem.New(http.StatusConflict, "answer_not_kept",
-		"the request with this Idempotency-Key was done, and is not done again; its answer was not kept: it was shown once, streamed or too large")
+	keyInUse  = problem.New(http.StatusConflict, "in_progress",
+		"the request with this Idempotency-Key is still being worked on").Later(2 * time.Second)
+	notKept = problem.New(http.StatusConflict, "answer_not_kept",
+		"the request with this Idempotency-Key was done, and is not done again; its answer was not kept: it was shown once, "+
+			"streamed or too large")
 	badKey = invalid(problem.At("header."+keyHeader, "expected one of 1 to 255 visible ASCII characters"))
 )
 
@@ -176,7 +178,8 @@ func (i *idempotency) end(ctx context.Context, c keyClaim, sensitive bool, a *wi
 	case err != nil:
 		i.server.Log.WarnContext(ctx, "how a request with an idempotency key ended could not be written down", "route", c.route, "error", err)
 	case !still:
-		i.server.Log.WarnContext(ctx, "a request took longer than its idempotency key was claimed for, and was done by another too", "route", c.route)
+		i.server.Log.WarnContext(ctx,
+			"a request took longer than its idempotency key was claimed for, and was done by another too", "route", c.route)
 	}
 	if ended {
 		_ = a.pass() // the client may have disconnected

@@ -39,31 +39,20 @@ type switchesInput struct {
 
 // listSwitches lists kill switches, newest first. It is called by the Engine Room.
 func (s *server) listSwitches(ctx context.Context, in *switchesInput) (*answer[page[switchItem]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	f := halt.Filter{Limit: in.Limit + 1}
+	f := halt.Filter{Before: before, Limit: in.Limit + 1}
 	if in.Active != "" {
 		f.Active = new(in.Active == "true")
-	}
-	if id != "" {
-		f.Before = &halt.Switch{ID: id, SetAt: at}
 	}
 	found, err := s.Switches.List(ctx, workspace(ctx), f)
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		next = cursor{found[in.Limit-1].SetAt, found[in.Limit-1].ID}.String()
-	}
-	items := make([]switchItem, len(found))
-	for i, k := range found {
-		items[i] = switchItemOf(k)
-	}
-	return listing(items, next), nil
+	found, more := db.Page(found, in.Limit)
+	return newest(found, more, func(x halt.Switch) db.Position { return db.Position{At: x.SetAt, ID: x.ID} }, switchItemOf), nil
 }
 
 type setSwitchInput struct {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/overview"
@@ -36,12 +37,12 @@ func (s *server) listLaneHistory(ctx context.Context, in *struct {
 	Cursor string    `query:"cursor" maxLength:"200"`
 	Limit  int       `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[laneSpan]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	found, more, err := s.Runs.History(ctx, workspace(ctx), execution.HistoryFilter{
-		Lane: lane.Name(in.Lane), Since: in.Since, Until: in.Until, Before: execution.Position{At: at, ID: id}, Limit: in.Limit,
+		Lane: lane.Name(in.Lane), Since: in.Since, Until: in.Until, Before: before, Limit: in.Limit,
 	})
 	if err != nil {
 		return nil, err
@@ -54,12 +55,7 @@ func (s *server) listLaneHistory(ctx context.Context, in *struct {
 			Ended: endOf(x), Status: x.Status, TraceID: x.Trace, ExecutionID: &x.ID, Changed: x.Outcome != "idle",
 		}
 	}
-	next := ""
-	if more {
-		last := found[len(found)-1]
-		next = cursor{last.CreatedAt, last.ID}.String()
-	}
-	return listing(items, next), nil
+	return listing(items, after(found, more, func(x execution.Span) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} })), nil
 }
 
 // endOf says how an execution lost its lane.

@@ -39,7 +39,8 @@ type laneItem struct {
 
 func laneItemOf(l lane.Info) laneItem {
 	item := laneItem{
-		Lane: l.Lane, Label: overview.LabelOf(l.Lane), Holder: l.Holder, AcquiredAt: l.LockedAt.UTC(), Fence: l.Fence, LockedAt: l.LockedAt.UTC(), ExpiresAt: l.ExpiresAt.UTC(),
+		Lane: l.Lane, Label: overview.LabelOf(l.Lane), Holder: l.Holder, AcquiredAt: l.LockedAt.UTC(), Fence: l.Fence,
+		LockedAt: l.LockedAt.UTC(), ExpiresAt: l.ExpiresAt.UTC(),
 		AgeMS: l.Age.Milliseconds(), RemainingMS: l.Remaining.Milliseconds(),
 		WantedBy: l.WantedBy, ExecutionID: l.Execution, TraceID: l.Trace,
 	}
@@ -114,7 +115,7 @@ func (s *server) listLanes(ctx context.Context, in *lanesInput) (*answer[lanesPa
 		return nil, err
 	}
 	var b db.Batch
-	list, about := s.Lanes.ListIn(&b, maxLanes), s.overviews.Held(&b, maxLanes)
+	list, about := s.Lanes.ListIn(&b, maxLanes), s.overviews.Store.Held(&b, maxLanes)
 	if err := s.DB.Read(ctx, workspace(ctx), &b); err != nil {
 		return nil, fmt.Errorf("list lanes: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	tenant "github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // meItem is the principal of a request.
@@ -21,6 +22,7 @@ type meItem struct {
 	Memberships []membershipItem `json:"memberships,omitempty" doc:"Of a person: where they belong, the oldest first, which is where a request goes that names no workspace"`
 	Workspaces  []myWorkspace    `json:"workspaces" nullable:"false" doc:"Those in which the caller may ask, by slug"`
 	Permissions []string         `json:"permissions" nullable:"false" doc:"The ids of the operations that the caller may use in this workspace"`
+	Cursor      string           `json:"cursor,omitempty" doc:"The position in the events before this answer: who follows them from here misses nothing that happens after it. Left out: it is not known now"`
 }
 
 // membershipItem is one workspace that a person may choose.
@@ -35,12 +37,14 @@ type myWorkspace struct {
 	Name string       `json:"name"`
 	Slug string       `json:"slug"`
 	Role auth.Role    `json:"role,omitempty"`
+	Demo bool         `json:"demo,omitempty" doc:"It is the demo of the local runner"`
 }
 
 // meOf tells what a principal says of itself.
 func (s *server) meOf(p auth.Principal) meItem {
 	item := meItem{
-		Kind: p.Kind, ID: p.ID, Email: p.Email, Role: p.Role, WorkspaceID: p.Workspace, Scopes: p.Scopes, Workspaces: []myWorkspace{}, Permissions: []string{},
+		Kind: p.Kind, ID: p.ID, Email: p.Email, Role: p.Role, WorkspaceID: p.Workspace, Scopes: p.Scopes,
+		Workspaces: []myWorkspace{}, Permissions: []string{},
 	}
 	for _, m := range p.Memberships {
 		item.Memberships = append(item.Memberships, membershipItem{m.Workspace, m.Role})
@@ -53,9 +57,15 @@ func (s *server) meOf(p auth.Principal) meItem {
 	return item
 }
 
-// introduce is meOf with the names of the person and the workspaces. Without the database they have none.
+// introduce is meOf with the names of the person and the workspaces, and with the position in the events.
+// Without the database they have none.
 func (s *server) introduce(ctx context.Context, p auth.Principal) meItem {
 	item := s.meOf(p)
+	if at, err := s.Events.Now(ctx, p.Workspace); err != nil {
+		s.Log.WarnContext(ctx, "could not read the position in the events", "error", err)
+	} else {
+		item.Cursor = at.String()
+	}
 	ids, roles := workspacesOf(p)
 	found, err := s.Workspaces.List(ctx, ids)
 	if err != nil {
@@ -66,7 +76,7 @@ func (s *server) introduce(ctx context.Context, p auth.Principal) meItem {
 		return item
 	}
 	for _, w := range found {
-		item.Workspaces = append(item.Workspaces, myWorkspace{w.ID, w.Name, w.Slug, roles[w.ID]})
+		item.Workspaces = append(item.Workspaces, myWorkspace{w.ID, w.Name, w.Slug, roles[w.ID], w.ID == tenant.Demo})
 	}
 	if p.Kind != auth.User {
 		return item

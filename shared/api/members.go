@@ -190,7 +190,8 @@ type keyItem struct {
 func keyOf(k auth.APIKey) keyItem {
 	item := keyItem{
 		ID: k.ID, Name: k.Name, Kind: k.Kind, Prefix: k.Prefix, Role: k.Role, Scopes: k.Scopes, Origins: k.Origins, Persona: personaOfKey(k),
-		CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt.UTC(), ExpiresAt: utc(k.ExpiresAt), LastUsedAt: utc(k.LastUsedAt), RevokedAt: utc(k.RevokedAt),
+		CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt.UTC(), ExpiresAt: utc(k.ExpiresAt), LastUsedAt: utc(k.LastUsedAt),
+		RevokedAt: utc(k.RevokedAt),
 	}
 	if item.Scopes == nil {
 		item.Scopes = []auth.Scope{}
@@ -206,11 +207,11 @@ func (s *server) listKeys(ctx context.Context, in *struct {
 	Cursor string `query:"cursor" maxLength:"500"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[keyItem]], error) {
-	_, after, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.People.Keys(ctx, workspace(ctx), "", after, in.Limit+1)
+	found, err := s.People.Keys(ctx, workspace(ctx), "", before.ID, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +305,8 @@ func (s *server) startSession(ctx context.Context, in *struct {
 	return &signedIn{*cookie, s.meOf(p)}, nil
 }
 
-var noSession = problem.New(http.StatusConflict, "no_session", "there is no session here: with a token, the header X-Workspace-Id says which workspace")
+var noSession = problem.New(http.StatusConflict, "no_session",
+	"there is no session here: with a token, the header X-Workspace-Id says which workspace")
 
 // chooseWorkspace starts a session in another of the person's workspaces. It is called by PUT
 // /api/v1/session.

@@ -60,7 +60,7 @@ func (s *server) listMemories(ctx context.Context, in *struct {
 			return nil, err
 		}
 	default:
-		if f.Before.At, f.Before.ID, err = position(in.Cursor); err != nil {
+		if f.Before, err = position(in.Cursor); err != nil {
 			return nil, err
 		}
 	}

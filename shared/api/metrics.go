@@ -59,7 +59,8 @@ func exceptLoopback(guarded, free http.Handler) http.Handler {
 // they asked for.
 func fromHere(r *http.Request) bool {
 	for name := range r.Header {
-		if name == "Authorization" || name == "Cookie" || name == "Forwarded" || name == "Via" || strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
+		if name == "Authorization" || name == "Cookie" || name == "Forwarded" || name == "Via" ||
+			strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
 			return false
 		}
 	}

@@ -61,7 +61,8 @@ func (s *server) putTier(ctx context.Context, in *putTierInput) (*answer[tierIte
 		return err
 	}, "tier", in.Name, "model", in.Body.Model)
 	if _, unpriced := errors.AsType[*budget.UnpricedError](err); unpriced {
-		return nil, invalid(problem.At("body.model", "expected a model with a price: the owner of the database adds it to the table model_prices"))
+		return nil, invalid(problem.At("body.model",
+			"expected a model with a price: the owner of the database adds it to the table model_prices"))
 	}
 	if err != nil {
 		return nil, err

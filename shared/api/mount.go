@@ -101,6 +101,7 @@ func (s *server) mount(table []route) error {
 	}
 	s.mux.Handle("/", s.refusal(noRoute))
 	s.mux.HandleFunc("GET /{$}", toTheDocs)
+	describeDoors(a.OpenAPI())
 	if err := s.docs.describe(a.OpenAPI()); err != nil {
 		return fmt.Errorf("write the OpenAPI document: %w", err)
 	}
@@ -222,7 +223,8 @@ func operation(a huma.API, rt route) huma.Operation {
 		}
 		op.Parameters = append(op.Parameters, &huma.Param{
 			Name: "X-Workspace-Id", In: "header", Schema: &huma.Schema{Type: huma.TypeString, Format: "uuid"},
-			Description: "In which of their workspaces a person asks; without it, in the one that the session has chosen, or else the one they have belonged to for longest",
+			Description: "In which of their workspaces a person asks; without it, in the one that the session has chosen, or " +
+				"else the one they have belonged to for longest",
 		})
 		statuses = append(statuses, http.StatusUnauthorized)
 	}

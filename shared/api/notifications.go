@@ -54,7 +54,8 @@ func settingsSchema(r huma.Registry, nullable bool) *huma.Schema {
 	return &huma.Schema{
 		Type: huma.TypeObject,
 		Properties: map[string]*huma.Schema{notifications: {
-			Type: huma.TypeArray, Items: r.Schema(reflect.TypeFor[notificationItem](), true, "Notification"), MaxItems: new(tenant.MaxNotifications), Nullable: nullable,
+			Type: huma.TypeArray, Items: r.Schema(reflect.TypeFor[notificationItem](), true, "Notification"),
+			MaxItems: new(tenant.MaxNotifications), Nullable: nullable,
 			Description: "Who is told of events, over which channel",
 		}},
 		AdditionalProperties: &huma.Schema{Type: huma.TypeInteger, Format: "int64", Nullable: nullable},

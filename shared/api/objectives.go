@@ -55,7 +55,8 @@ func objectiveOf(o objective.Objective) objectiveItem {
 	item := objectiveItem{
 		ID: o.ID, Title: o.Title, Description: o.Description, Priority: o.Priority, DoneCriterion: o.DoneCriterion,
 		Status: o.Status, StatusReason: o.StatusReason, PlanVersion: o.PlanVersion,
-		StepsTotal: o.Progress.Steps, StepsDone: o.Progress.Done, NextStep: o.Progress.Next, Summary: o.Summary, Outside: o.Untrusted, CreatedBy: o.CreatedBy,
+		StepsTotal: o.Progress.Steps, StepsDone: o.Progress.Done, NextStep: o.Progress.Next, Summary: o.Summary,
+		Outside: o.Untrusted, CreatedBy: o.CreatedBy,
 		CreatedAt: o.CreatedAt.UTC(), UpdatedAt: o.UpdatedAt.UTC(), CompletedAt: utc(o.CompletedAt),
 	}
 	for _, st := range o.Plan {
@@ -121,24 +122,16 @@ func (s *server) listObjectives(ctx context.Context, in *struct {
 	Cursor      string           `query:"cursor" maxLength:"200"`
 	Limit       int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[objectiveItem]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	f := objective.Filter{Status: in.Status, MinPriority: in.MinPriority, Text: in.Q, Before: objective.Position{At: at, ID: id}, Limit: in.Limit}
+	f := objective.Filter{Status: in.Status, MinPriority: in.MinPriority, Text: in.Q, Before: before, Limit: in.Limit}
 	found, more, err := s.Objectives.List(ctx, workspace(ctx), f)
 	if err != nil {
 		return nil, err
 	}
-	items, next := []objectiveItem{}, ""
-	for _, o := range found {
-		items = append(items, objectiveOf(o))
-	}
-	if more {
-		last := found[len(found)-1]
-		next = cursor{last.CreatedAt, last.ID}.String()
-	}
-	return listing(items, next), nil
+	return newest(found, more, func(x objective.Objective) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} }, objectiveOf), nil
 }
 
 // getObjective returns one objective with its plan. It is called by the Engine Room and by scripts.
@@ -161,7 +154,8 @@ func (s *server) createObjective(ctx context.Context, in *struct {
 }) (*createdAt[objectiveItem], error) {
 	by, _ := auth.From(ctx)
 	o := objective.Objective{
-		Title: in.Body.Title, Description: in.Body.Description, Priority: in.Body.Priority, DoneCriterion: in.Body.DoneCriterion, CreatedBy: principal(by),
+		Title: in.Body.Title, Description: in.Body.Description, Priority: in.Body.Priority,
+		DoneCriterion: in.Body.DoneCriterion, CreatedBy: principal(by),
 	}
 	err := s.change(ctx, "objective.create", func(ctx context.Context, tx *db.Tx) (err error) {
 		o, err = s.objectives().Create(ctx, tx, o)
@@ -197,7 +191,8 @@ func (s *server) patchObjective(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	p := objective.Patch{Title: in.Body.Title, Description: in.Body.Description, Priority: in.Body.Priority, DoneCriterion: in.Body.DoneCriterion}
+	p := objective.Patch{Title: in.Body.Title, Description: in.Body.Description, Priority: in.Body.Priority,
+		DoneCriterion: in.Body.DoneCriterion}
 	err = s.change(ctx, "objective.update", func(ctx context.Context, tx *db.Tx) (err error) {
 		o, err = s.objectives().Patch(ctx, tx, o, p)
 		return err

@@ -53,8 +53,9 @@ type effectItem struct {
 
 func talkAnswerOf(r turn.Reply) talkAnswer {
 	a := talkAnswer{
-		Answer: r.Answer, Status: r.Status, Reason: r.Reason, ExecutionID: r.Execution, TraceID: r.Trace, ThreadID: r.Thread, Approvals: r.Approvals,
-		Usage: tokenUsage{PromptTokens: r.Prompt, CompletionTokens: r.Completion, TotalTokens: r.Prompt + r.Completion},
+		Answer: r.Answer, Status: r.Status, Reason: r.Reason, ExecutionID: r.Execution, TraceID: r.Trace, ThreadID: r.Thread,
+		Approvals: r.Approvals,
+		Usage:     tokenUsage{PromptTokens: r.Prompt, CompletionTokens: r.Completion, TotalTokens: r.Prompt + r.Completion},
 	}
 	for _, e := range r.NotUndone {
 		a.NotUndone = append(a.NotUndone, effectItem{e.Call, e.Skill, e.Status})

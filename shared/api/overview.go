@@ -160,13 +160,13 @@ type reasonCount struct {
 
 // getOverview is called by the Engine Room, lanekeeper overview and scripts.
 func (s *server) getOverview(ctx context.Context, _ *struct{}) (*answer[overviewAnswer], error) {
-	f, err := s.overviews.Read(ctx, workspace(ctx), s.Clock())
+	f, err := s.overviews.Read(ctx, workspace(ctx), s.Clock)
 	if err != nil {
 		return nil, err
 	}
 	v := f.Verdict()
 	out := overviewAnswer{
-		State: f.State(), Sentence: f.Sentence(), Beat: beatOf(&f), Today: todayOf(&f), Needs: needsOf(&f), Tasks: tasksOf(&f), At: f.Now.UTC(),
+		State: f.State(), Sentence: f.Sentence(), Beat: beatOf(f), Today: todayOf(f), Needs: needsOf(f), Tasks: tasksOf(f), At: f.Now.UTC(),
 		Verdict:   verdictItem{Tone: v.Tone, Text: v.Text, Lines: make([]verdictLine, len(v.Lines))},
 		Failures:  failuresItem{Count: f.Failures.Count, Items: []openFailure{}},
 		Approvals: openApprovals{Count: f.ApprovalCount, Items: []openApprovalItem{}},
@@ -190,7 +190,8 @@ func (s *server) getOverview(ctx context.Context, _ *struct{}) (*answer[overview
 	for _, x := range f.Running {
 		item := runningItem{
 			ExecutionID: x.ID, TraceID: x.Trace, Surface: surfaceName(x.Surface), Agent: x.Agent, Lane: text(string(x.Subject)),
-			Title: cmp.Or(overview.Title(x.Input), overview.LabelOf(x.Subject), x.Agent), StartedAt: x.Began.UTC(), Step: x.At.Step, Doing: text(x.At.Doing()),
+			Title: cmp.Or(overview.Title(x.Input), overview.LabelOf(x.Subject), x.Agent), StartedAt: x.Began.UTC(),
+			Step: x.At.Step, Doing: text(x.At.Doing()),
 		}
 		out.Running = append(out.Running, item)
 	}
@@ -227,7 +228,8 @@ func text(s string) *string {
 
 func beatOf(f *overview.Facts) beatItem {
 	b := beatItem{
-		Phase: text(f.Phase()), Done: []beatPhaseItem{}, NextAt: f.NextBeat(), LastAt: utc(f.LastEnded()), IntervalSeconds: int64(f.Every / time.Second),
+		Phase: text(f.Phase()), Done: []beatPhaseItem{}, NextAt: f.NextBeat(), LastAt: utc(f.LastEnded()),
+		IntervalSeconds: int64(f.Every / time.Second),
 	}
 	b.Running = b.Phase != nil
 	for _, p := range f.Phases {
@@ -296,7 +298,8 @@ func needsOf(f *overview.Facts) []needItem {
 		add(needItem{"failure", is.ID, is.Title, is.Why, is.At, "failed"})
 	}
 	for _, x := range f.Heals {
-		add(needItem{"heal", x.ID, x.Skill + " is disabled", fmt.Sprintf("self-healing disabled it after %d failures (%s)", x.Failures, cmp.Or(x.Code, "no class")), x.At, "warn"})
+		add(needItem{"heal", x.ID, x.Skill + " is disabled", fmt.Sprintf("self-healing disabled it after %d failures (%s)",
+			x.Failures, cmp.Or(x.Code, "no class")), x.At, "warn"})
 	}
 	for _, x := range f.Budgets {
 		if x.Recommendation != budget.Continue {
@@ -304,7 +307,8 @@ func needsOf(f *overview.Facts) []needItem {
 		}
 	}
 	if f.LanesWanted > 0 && f.WantedSince != nil {
-		add(needItem{"lane", string(f.WantedLane), "Lane " + string(f.WantedLane) + " is wanted", "somebody waits for it", *f.WantedSince, "warn"})
+		add(needItem{"lane", string(f.WantedLane), "Lane " + string(f.WantedLane) + " is wanted", "somebody waits for it",
+			*f.WantedSince, "warn"})
 	}
 	for _, x := range f.Unwell {
 		add(needItem{"agent", x.ID, x.Name, "it is " + x.Status, x.At, "warn"})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,6 +55,63 @@ func TestTheGlobalBudgetIsAmongMany(t *testing.T) {
 		var got struct{ Today struct{ CapTokens int64 } }
 		if w.must(t, 200, "GET", "/api/v1/overview", "", &got); got.Today.CapTokens != 777 {
 			t.Errorf("the cap is %d", got.Today.CapTokens)
+		}
+	})
+}
+
+// TestManyPagesShareOneOverview: who asks soon after another costs the database nothing, and who has
+// changed something sees it.
+func TestManyPagesShareOneOverview(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite), func(d *api.Deps) { d.KeepOverview = time.Hour })
+	waiting := func() int {
+		t.Helper()
+		var got seen
+		w.must(t, 200, "GET", "/api/v1/overview", "", &got)
+		return got.Tasks.Waiting
+	}
+	cost := func() int64 {
+		t.Helper()
+		before := w.DB.Stats().Statements
+		waiting()
+		return w.DB.Stats().Statements - before
+	}
+	first := cost()
+	var pages sync.WaitGroup
+	before := w.DB.Stats().Statements
+	for range 20 {
+		pages.Go(func() { waiting() })
+	}
+	pages.Wait()
+	if more := w.DB.Stats().Statements - before; first < 10 || more >= first {
+		t.Errorf("the first overview cost %d statements, 20 more %d", first, more)
+	}
+	w.must(t, 201, "POST", "/api/v1/agent-tasks", `{"title":"Count the stock"}`, nil)
+	if n := waiting(); n != 1 {
+		t.Errorf("%d tasks wait after one was created", n)
+	}
+}
+
+// TestWhoFollowsFromMeMissesNothing: the position that tells who one is comes before all that follows.
+func TestWhoFollowsFromMeMissesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var me struct{ Cursor string }
+		w.must(t, 200, "GET", "/api/v1/me", "", &me)
+		w.must(t, 201, "POST", "/api/v1/agent-tasks", `{"title":"Count the stock"}`, nil)
+		var found struct{ Items []struct{ Kind string } }
+		if me.Cursor == "" {
+			t.Fatal("there is no position")
+		}
+		for end := time.Now().Add(time.Minute); len(found.Items) == 0; { // another transaction may hold it back for a moment
+			if time.Now().After(end) {
+				t.Fatal("the task's event did not come")
+			}
+			r := request("GET", "/api/v1/events?cursor="+me.Cursor, owner, "")
+			r.Header.Set("Accept", "application/json")
+			got := httptest.NewRecorder()
+			w.ServeHTTP(got, r)
+			if err := json.Unmarshal(got.Body.Bytes(), &found); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }
@@ -187,7 +245,7 @@ func TestTheEngineRoomsRequestsCostTheSameWithMoreRows(t *testing.T) {
 			w.must(t, 201, "POST", "/api/v1/budgets", `{"scope":"global","allocated":1000,"periodStart":"2020-01-01T00:00:00Z","periodEnd":"2090-01-01T00:00:00Z"}`, &b)
 			most := map[string]int64{ // the limit of requests and what a request brings along cost, too
 				"/api/v1/overview": 24, "/api/v1/skills/health": 6, "/api/v1/lanes": 4, "/api/v1/lanes/history": 3, "/api/v1/activity/histogram": 3,
-				"/api/v1/audit": 3, "/api/v1/traces": 3, "/api/v1/usage?by=day,skill": 3, "/api/v1/budgets/" + b.ID + "/series": 5, "/api/v1/me": 4,
+				"/api/v1/audit": 3, "/api/v1/traces": 3, "/api/v1/usage?by=day,skill": 3, "/api/v1/budgets/" + b.ID + "/series": 5, "/api/v1/me": 5,
 			}
 			cost := func(path string) int64 {
 				before := w.DB.Stats().Statements

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
@@ -99,16 +100,36 @@ func (c cursor) before(at time.Time, key string) bool {
 	return order < 0 || order == 0 && c.key < key
 }
 
-// position decodes the cursor of a listing that is sorted by time and id. For the empty text, which
-// means the beginning, it returns zero values.
-func position(s string) (at time.Time, id string, err error) {
+// position decodes the cursor of a listing that is sorted by time and id. The empty text means the
+// beginning.
+func position(s string) (db.Position, error) {
 	c, err := parseCursor(s)
 	if err != nil || s == "" {
-		return time.Time{}, "", err
+		return db.Position{}, err
 	}
-	key, err := uuid.Parse(c.key)
+	id, err := uuid.Parse(c.key)
 	if err != nil {
-		return time.Time{}, "", badCursor
+		return db.Position{}, badCursor
 	}
-	return c.at, key.String(), nil
+	return db.Position{At: c.at, ID: id.String()}, nil
+}
+
+// after returns the cursor of the page after the rows; empty: there are no more. at returns the position
+// of a row.
+func after[T any](rows []T, more bool, at func(T) db.Position) string {
+	if !more {
+		return ""
+	}
+	last := at(rows[len(rows)-1])
+	return cursor{last.At, last.ID}.String()
+}
+
+// newest returns a page of a listing that is sorted by time and id. at returns the position of a row,
+// show its form in the API.
+func newest[T, V any](rows []T, more bool, at func(T) db.Position, show func(T) V) *answer[page[V]] {
+	items := make([]V, len(rows))
+	for i, row := range rows {
+		items[i] = show(row)
+	}
+	return listing(items, after(rows, more, at))
 }

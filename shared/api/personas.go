@@ -119,7 +119,8 @@ func (s *server) putPersona(ctx context.Context, in *struct {
 	by, _ := auth.From(ctx)
 	p := persona.Persona{
 		Name: in.Name, Version: read, DisplayName: in.Body.DisplayName, Instructions: in.Body.Instructions, Model: in.Body.Model,
-		Temperature: in.Body.Temperature, Language: in.Body.Language, TimeZone: in.Body.TimeZone, OutputCheck: in.Body.OutputCheck, Surfaces: in.Body.Surfaces, CreatedBy: by.String(),
+		Temperature: in.Body.Temperature, Language: in.Body.Language, TimeZone: in.Body.TimeZone,
+		OutputCheck: in.Body.OutputCheck, Surfaces: in.Body.Surfaces, CreatedBy: by.String(),
 	}
 	if in.Body.Skills != nil {
 		p.Skills = append([]string{}, *in.Body.Skills...)

@@ -102,7 +102,8 @@ func located(location string) string {
 // worded returns huma's message if that speaks only about the schema. It cuts off the part of a
 // message that may repeat the value.
 func worded(message string) string {
-	for _, known := range []string{"expected ", "required ", "unexpected property", "unknown query parameter", "invalid integer", "invalid boolean"} {
+	for _, known := range []string{"expected ", "required ", "unexpected property", "unknown query parameter",
+		"invalid integer", "invalid boolean"} {
 		if strings.HasPrefix(message, known) {
 			message, _, _ = strings.Cut(message, ": ")
 			return message

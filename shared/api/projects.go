@@ -50,27 +50,18 @@ type ProjectsInput struct {
 
 // listOf lists the items of a store, as the API shows them.
 func listOf[T any](ctx context.Context, s *project.Store, in ProjectsInput, of string, show func(project.Item) T) (*answer[page[T]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	found, err := s.List(ctx, workspace(ctx), project.Filter{
-		Archived: in.Archived == "true", Project: strings.ToLower(of), Before: project.Position{At: at, ID: id}, Limit: in.Limit + 1,
+		Archived: in.Archived == "true", Project: strings.ToLower(of), Before: before, Limit: in.Limit + 1,
 	})
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		last := found[in.Limit-1]
-		next = cursor{last.CreatedAt, last.ID}.String()
-	}
-	items := make([]T, len(found))
-	for i, item := range found {
-		items[i] = show(item)
-	}
-	return listing(items, next), nil
+	found, more := db.Page(found, in.Limit)
+	return newest(found, more, func(x project.Item) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} }, show), nil
 }
 
 // listProjects is called by the Engine Room, scripts and lanekeeper projects.
@@ -157,7 +148,8 @@ type ProjectPatch struct {
 	Archived    *bool   `json:"archived,omitempty" doc:"true: it stays, and gets no new tasks; false: it is in use again"`
 }
 
-func (s *server) patchItem(ctx context.Context, of *project.Store, what, id string, match IfMatch, p project.Patch) (i project.Item, err error) {
+func (s *server) patchItem(ctx context.Context, of *project.Store, what, id string, match IfMatch,
+	p project.Patch) (i project.Item, err error) {
 	err = s.change(ctx, what, func(ctx context.Context, tx *db.Tx) (err error) {
 		i, err = of.Patch(ctx, tx, id, func(i project.Item) error { return match.matches(i.Version) }, p)
 		return err

@@ -50,11 +50,11 @@ func (s *server) listSiteKeys(ctx context.Context, in *struct {
 	Cursor string `query:"cursor" maxLength:"500"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[SiteKeyItem]], error) {
-	_, after, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.People.Keys(ctx, workspace(ctx), auth.SiteKind, after, in.Limit+1)
+	found, err := s.People.Keys(ctx, workspace(ctx), auth.SiteKind, before.ID, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}

@@ -219,7 +219,8 @@ func (f SkillFields) patch() skill.Patch {
 func (f SkillFields) names() []string {
 	names := []string{}
 	for name, given := range map[string]bool{
-		"description": f.Description != nil, "parameters": f.Parameters != nil, "scope": f.Scope != nil, "effect": f.Effect.given, "requiresApproval": f.RequiresApproval != nil,
+		"description": f.Description != nil, "parameters": f.Parameters != nil, "scope": f.Scope != nil,
+		"effect": f.Effect.given, "requiresApproval": f.RequiresApproval != nil,
 		"timeoutSeconds": f.TimeoutSeconds.given, "serial": f.Serial != nil, "enabled": f.Enabled != nil, "config": f.Config != nil,
 	} {
 		if given {

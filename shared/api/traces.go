@@ -90,13 +90,13 @@ type traceItem struct {
 // listTraces lists the traces that have executions, newest first. It is called by the Engine Room,
 // lanekeeper traces and scripts.
 func (s *server) listTraces(ctx context.Context, in *tracesInput) (*answer[page[traceItem]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	found, more, err := s.Runs.Roots(ctx, workspace(ctx), execution.Filter{
 		Agent: in.Agent, Surface: surfaceOf(in.Surface), Status: in.Status, Since: in.Since, Until: in.Until,
-		Before: execution.Position{At: at, ID: id}, Limit: in.Limit,
+		Before: before, Limit: in.Limit,
 	})
 	if err != nil {
 		return nil, err
@@ -105,15 +105,11 @@ func (s *server) listTraces(ctx context.Context, in *tracesInput) (*answer[page[
 	for i, r := range found {
 		items[i] = traceItem{
 			TraceID: r.Trace, Surface: surfaceName(r.Surface), Agent: r.Agent, Status: r.Status, ExecutionID: r.ID, Title: titleOf(r.Execution),
-			Tokens: r.Tokens, CostMicroUSD: int64(math.Round(r.TotalUSD * 1e6)), Error: text(r.TraceError), StartedAt: r.CreatedAt.UTC(), EndedAt: utc(r.EndedAt),
+			Tokens: r.Tokens, CostMicroUSD: int64(math.Round(r.TotalUSD * 1e6)), Error: text(r.TraceError),
+			StartedAt: r.CreatedAt.UTC(), EndedAt: utc(r.EndedAt),
 		}
 	}
-	next := ""
-	if more {
-		last := found[len(found)-1]
-		next = cursor{last.CreatedAt, last.ID}.String()
-	}
-	return listing(items, next), nil
+	return listing(items, after(found, more, func(x execution.Root) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} })), nil
 }
 
 type traceInput struct {
@@ -151,7 +147,8 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 	}
 	t := traceAnswer{
 		TraceID: id, Surface: surfaceName(info.Surface), Status: status(*total, *executions, *activities),
-		Executions: executionItems(*executions), Activities: activityItems(*activities), Holds: append(endedHolds(*executions), laneItems(held)...),
+		Executions: executionItems(*executions), Activities: activityItems(*activities),
+		Holds:   append(endedHolds(*executions), laneItems(held)...),
 		Usage:   tokenUsage{total.PromptTokens, total.CompletionTokens, total.PromptTokens + total.CompletionTokens},
 		CostUSD: total.CostUSD, Truncated: long || total.Executions > len(*executions),
 	}
@@ -175,7 +172,8 @@ func endedHolds(executions []execution.Execution) []laneItem {
 			continue
 		}
 		items = append(items, laneItem{
-			Lane: e.Subject, Label: cmp.Or(titleOf(e), overview.LabelOf(e.Subject)), Holder: lane.Holder(surfaceName(e.Surface) + "/" + string(e.Trace)),
+			Lane: e.Subject, Label: cmp.Or(titleOf(e), overview.LabelOf(e.Subject)),
+			Holder:     lane.Holder(surfaceName(e.Surface) + "/" + string(e.Trace)),
 			AcquiredAt: e.CreatedAt.UTC(), LockedAt: e.CreatedAt.UTC(), ExpiresAt: ended.UTC(), EndedAt: utc(ended),
 			AgeMS: max(0, ended.Sub(e.CreatedAt).Milliseconds()), ExecutionID: e.ID, TraceID: string(e.Trace),
 		})
@@ -210,7 +208,8 @@ func status(total execution.Total, executions []execution.Execution, activities 
 }
 
 // span sets when a trace began and ended, and its duration.
-func (t *traceAnswer) span(total execution.Total, executions []execution.Execution, activities []activity.Entry, held []lane.Info, now time.Time) {
+func (t *traceAnswer) span(total execution.Total, executions []execution.Execution, activities []activity.Entry,
+	held []lane.Info, now time.Time) {
 	var begins, ends []time.Time
 	over := total.Running+total.Waiting+total.Parked == 0
 	for _, e := range executions {
@@ -239,7 +238,8 @@ func executionItems(executions []execution.Execution) []executionItem {
 	items := make([]executionItem, 0, len(executions))
 	for _, e := range executions {
 		item := executionItem{
-			ID: e.ID, ParentExecutionID: e.Parent, Agent: e.Agent, Surface: surfaceName(e.Surface), Subject: e.Subject, Title: titleOf(e), Slot: e.Slot,
+			ID: e.ID, ParentExecutionID: e.Parent, Agent: e.Agent, Surface: surfaceName(e.Surface), Subject: e.Subject,
+			Title: titleOf(e), Slot: e.Slot,
 			Status: e.Status, Attempt: e.Attempt, Input: shown.JSON(inputOf(e)), Result: shown.JSON(resultOf(e)),
 			ErrorMessage: e.Error, CostUSD: e.CostUSD,
 			TokenUsage: tokenUsage{e.PromptTokens, e.CompletionTokens, e.PromptTokens + e.CompletionTokens},

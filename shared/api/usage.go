@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
 // Projection says how long a budget lasts at the rate of the last 24 hours.
@@ -148,25 +149,21 @@ func (s *server) listEstimates(ctx context.Context, in *struct {
 	Cursor   string `query:"cursor" maxLength:"200"`
 	Limit    int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[estimateItem]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Budgets.History(ctx, workspace(ctx), in.TaskType, at, id, in.Limit+1)
+	found, err := s.Budgets.History(ctx, workspace(ctx), in.TaskType, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		last := found[in.Limit-1]
-		next = cursor{last.FinishedAt, last.Task}.String()
-	}
+	found, more := db.Page(found, in.Limit)
 	items := make([]estimateItem, len(found))
 	for i, p := range found {
-		items[i] = estimateItem{p.Task, p.Type, p.Complexity, p.Estimated, p.Used, float64(p.Used) / float64(max(1, p.Estimated)), p.FinishedAt.UTC()}
+		items[i] = estimateItem{p.Task, p.Type, p.Complexity, p.Estimated, p.Used,
+			float64(p.Used) / float64(max(1, p.Estimated)), p.FinishedAt.UTC()}
 	}
-	return listing(items, next), nil
+	return listing(items, after(found, more, func(x budget.Past) db.Position { return db.Position{At: x.FinishedAt, ID: x.Task} })), nil
 }
 
 // correctionItem is what was learned of a type of tasks.

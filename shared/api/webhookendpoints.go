@@ -31,8 +31,9 @@ type WebhookEndpointItem struct {
 
 func webhookEndpointItem(e endpoint.Endpoint) WebhookEndpointItem {
 	return WebhookEndpointItem{
-		ID: e.ID, URL: e.URL, Events: e.Events, Description: e.Description, Challenge: e.Challenge, Enabled: e.Enabled, DisabledReason: e.DisabledReason,
-		Failures: e.Failures, FailingSince: utc(e.FailingSince), OldValidUntil: utc(e.OldUntil), CreatedBy: e.CreatedBy,
+		ID: e.ID, URL: e.URL, Events: e.Events, Description: e.Description, Challenge: e.Challenge, Enabled: e.Enabled,
+		DisabledReason: e.DisabledReason,
+		Failures:       e.Failures, FailingSince: utc(e.FailingSince), OldValidUntil: utc(e.OldUntil), CreatedBy: e.CreatedBy,
 		CreatedAt: e.CreatedAt.UTC(), UpdatedAt: e.UpdatedAt.UTC(),
 	}
 }
@@ -47,25 +48,17 @@ func (s *server) listWebhookEndpoints(ctx context.Context, in *struct {
 	Cursor string `query:"cursor" maxLength:"400"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[WebhookEndpointItem]], error) {
-	at, id, err := position(in.Cursor)
+	before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Endpoints.Store.List(ctx, workspace(ctx), endpoint.Position{At: at, ID: id}, in.Limit+1)
+	found, err := s.Endpoints.Store.List(ctx, workspace(ctx), before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		last := found[in.Limit-1]
-		next = cursor{last.CreatedAt, last.ID}.String()
-	}
-	items := make([]WebhookEndpointItem, len(found))
-	for i, e := range found {
-		items[i] = webhookEndpointItem(e)
-	}
-	return listing(items, next), nil
+	found, more := db.Page(found, in.Limit)
+	return newest(found, more, func(x endpoint.Endpoint) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} },
+		webhookEndpointItem), nil
 }
 
 // madeWebhookEndpoint is a new endpoint with its secret.
@@ -88,7 +81,8 @@ func (s *server) createWebhookEndpoint(ctx context.Context, in *struct {
 	by, _ := auth.From(ctx)
 	b := in.Body
 	e := endpoint.Endpoint{
-		URL: b.URL, Events: b.Events, Description: b.Description, Challenge: b.Challenge, Enabled: b.Enabled == nil || *b.Enabled, CreatedBy: principal(by),
+		URL: b.URL, Events: b.Events, Description: b.Description, Challenge: b.Challenge, Enabled: b.Enabled == nil ||
+			*b.Enabled, CreatedBy: principal(by),
 	}
 	value := endpoint.NewSecret()
 	draft, err := s.Endpoints.Store.Seal(ctx, by.Workspace, e, value)

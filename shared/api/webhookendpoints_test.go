@@ -93,7 +93,9 @@ func TestEndpointsThatAreRefused(t *testing.T) {
 		}
 		if echo.Load() {
 			_, _ = rw.Write([]byte(`{"challenge":"` + told.Challenge + `"}`))
+			return
 		}
+		_, _ = rw.Write([]byte(`{"challenge":"another text"}`))
 	}))
 	t.Cleanup(r.Close)
 	for body, field := range map[string]string{

@@ -240,7 +240,8 @@ func (s *server) createWebhookSource(ctx context.Context, in *createWebhookSourc
 	if err != nil {
 		return nil, err
 	}
-	return &createdAt[madeWebhookSource]{"/api/v1/webhook-sources/" + n.ID, tagOf(n.Version), madeWebhookSource{s.webhookSourceItem(slug, n), made}}, nil
+	return &createdAt[madeWebhookSource]{"/api/v1/webhook-sources/" + n.ID, tagOf(n.Version),
+		madeWebhookSource{s.webhookSourceItem(slug, n), made}}, nil
 }
 
 // secretFor returns the given secret, or a generated one. made is the text of a generated secret,

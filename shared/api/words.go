@@ -33,7 +33,11 @@ func resultOf(e execution.Execution) json.RawMessage {
 
 // ours reports whether an execution belongs to the agent's own surfaces.
 func ours(e execution.Execution) bool {
-	return e.Surface == trace.Heartbeat || e.Surface == trace.Operate || e.Surface == trace.Worker
+	switch e.Surface {
+	case trace.Heartbeat, trace.Operate, trace.Chat, trace.Webhook, trace.Worker:
+		return true
+	}
+	return false
 }
 
 // askedOf returns the input of an activity. The input of a person's action has our own keys, in

@@ -27,6 +27,7 @@ type changes struct {
 	AddOutgoing, SetOutgoing                   db.Query
 	AddBudget, SpendBudget, SetBudget          db.Query
 	AddHeal, SetHeal, AddSwitch, ReleaseSwitch db.Query
+	AddLane, WantLane                          db.Query
 }
 
 // told returns an event's kind, trace and data as text.
@@ -57,7 +58,7 @@ func TestChangesAppendEvents(t *testing.T) {
 		},
 		"step": {
 			{"AddExecution", nil, `execution.started trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"running"}`},
-			{"AddStep", []any{"result"}, `step mine {"execution_id":"ID","step":3,"kind":"result","status":"succeeded","call":"3.1","skill":"look"}`},
+			{"AddStep", []any{"result"}, `step trace {"execution_id":"ID","step":3,"kind":"result","status":"succeeded","call":"3.1","skill":"look"}`},
 		},
 		"note": {
 			{"AddExecution", nil, `execution.started trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"running"}`},
@@ -87,6 +88,11 @@ func TestChangesAppendEvents(t *testing.T) {
 		"kill switch": {
 			{"AddSwitch", nil, `kill_switch.set mine {"scope":"skill","target":"look","by":"ann"}`},
 			{"ReleaseSwitch", nil, `kill_switch.released mine {"scope":"skill","target":"look","by":"bob"}`},
+		},
+		"lane": {
+			{"AddLane", nil, ""},
+			{"WantLane", nil, `lane.wanted trace {"holder":"ann","wanted_by":"bob"}`},
+			{"WantLane", nil, ""},
 		},
 		"approval": {
 			{"AddApproval", nil, `approval.requested trace {"agent":"ada","surface":"hb","skill":"pay","status":"pending","execution_id":"ID"}`},
@@ -189,7 +195,7 @@ func changesOf(t testing.TB) map[string]db.Query {
 		c.AddActivity, c.AddBareActivity, c.AddExecution, c.SetExecution, c.SpendExecution, c.AddApproval, c.SetApproval, c.AddSkill, c.SetSkill,
 		c.AddAutomation, c.SetAutomation, c.AddObjective, c.SetObjective, c.SaveMemory, c.ForgetMemory, c.DeleteWorkspace,
 		c.AddStep, c.AddThread, c.LockThread, c.AddMessage, c.AddOutgoing, c.SetOutgoing, c.AddBudget, c.SpendBudget, c.SetBudget,
-		c.AddHeal, c.SetHeal, c.AddSwitch, c.ReleaseSwitch,
+		c.AddHeal, c.SetHeal, c.AddSwitch, c.ReleaseSwitch, c.AddLane, c.WantLane,
 	} {
 		_, name, _ := strings.Cut(q.Name(), ".")
 		all[name] = q

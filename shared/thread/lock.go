@@ -172,7 +172,8 @@ func (s *Store) Release(ctx context.Context, tx execution.Tx, execution string) 
 }
 
 // End ends an execution as [execution.Store.End] does, and releases its threads.
-func (s *Store) End(ctx context.Context, tx execution.Tx, execution string, as execution.Status, result json.RawMessage, message string) error {
+func (s *Store) End(ctx context.Context, tx execution.Tx, execution string, as execution.Status,
+	result json.RawMessage, message string) error {
 	if err := s.runs.End(ctx, tx, execution, as, result, message); err != nil {
 		return err
 	}

@@ -101,8 +101,9 @@ func (s *Store) say(b *db.Batch, thread string, m Spoken) {
 
 // Messages reads the messages of a thread after a message's number, oldest first: at most limit (50
 // when zero, 200 at most). more says that there are more.
-func (s *Store) Messages(ctx context.Context, ws db.Workspace, thread string, after int64, limit int) (items []Spoken, more bool, err error) {
-	limit = bounded(limit)
+func (s *Store) Messages(ctx context.Context, ws db.Workspace, thread string, after int64, limit int) (items []Spoken,
+	more bool, err error) {
+	limit = db.PageSize(limit)
 	err = s.db.Each(ctx, ws, collectSpoken(&items), s.q.Messages, thread, after, limit+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("list the messages of thread %s: %w", thread, err)

@@ -25,7 +25,7 @@ func TestRandomTreesNeverInterleave(t *testing.T) {
 	for _, share := range []struct {
 		engine      string
 		parts, each int
-	}{{dbtest.OnSQLite, 4, 500}, {dbtest.OnPostgres, 1, 40}, {dbtest.OnPgBouncer, 1, 10}} {
+	}{{dbtest.OnSQLite, 4, 60}, {dbtest.OnPostgres, 1, 40}, {dbtest.OnPgBouncer, 1, 10}} {
 		switch {
 		case testing.Short():
 			share.each = min(share.each, 10)

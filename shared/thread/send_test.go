@@ -283,14 +283,14 @@ func TestListsHavePages(t *testing.T) {
 		for i := range 5 {
 			want = append([]string{w.open(t, numbered(i))}, want...)
 		}
-		for before, more := (thread.Position{}), true; more; {
+		for before, more := (db.Position{}), true; more; {
 			var page []thread.Thread
 			var err error
 			if page, more, err = w.threads.List(t.Context(), w.Workspace, thread.Filter{Before: before, Limit: 2}); err != nil {
 				t.Fatal(err)
 			}
 			for _, th := range page {
-				got, before = append(got, th.ID), thread.Position{At: th.CreatedAt, ID: th.ID}
+				got, before = append(got, th.ID), db.Position{At: th.CreatedAt, ID: th.ID}
 			}
 		}
 		if !slices.Equal(got, want) {

@@ -58,7 +58,7 @@ func (s *Store) LatelyIn(ctx context.Context, tx execution.Tx, thread string, li
 // none.
 func (s *Store) AddressIn(b *db.Batch, channel, address string) *[]Thread {
 	found := new([]Thread)
-	b.Each(collect(found), s.q.List, -Idle.Milliseconds(), channel, address, nil, endOfTime, lastUUID, 1)
+	b.Each(collect(found), s.q.List, -Idle.Milliseconds(), channel, address, nil, db.EndOfTime, db.LastID, 1)
 	return found
 }
 

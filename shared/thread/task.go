@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 )
 
@@ -12,7 +13,7 @@ import (
 func (s *Store) Hear(ctx context.Context, tx execution.Tx, channel, address, said, key string) (string, error) {
 	var found []Thread
 	s.OpenIn(tx.Later(), s.ids(), channel, address)
-	err := tx.Each(ctx, collect(&found), s.q.List, -Idle.Milliseconds(), channel, address, nil, endOfTime, lastUUID, 1)
+	err := tx.Each(ctx, collect(&found), s.q.List, -Idle.Milliseconds(), channel, address, nil, db.EndOfTime, db.LastID, 1)
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("open the thread of %s", channel)
 	}

@@ -142,7 +142,7 @@ func (s *Store) Open(ctx context.Context, ws db.Workspace, t Thread) (Thread, er
 	var found []Thread
 	var b db.Batch
 	b.Exec(s.q.Open, cmp.Or(t.ID, s.ids()), t.Channel, t.Address, t.Policy, json.RawMessage(metadata))
-	b.Each(collect(&found), s.q.List, -Idle.Milliseconds(), t.Channel, t.Address, nil, endOfTime, lastUUID, 1)
+	b.Each(collect(&found), s.q.List, -Idle.Milliseconds(), t.Channel, t.Address, nil, db.EndOfTime, db.LastID, 1)
 	if err := s.db.Do(ctx, ws, &b); err != nil {
 		return Thread{}, fmt.Errorf("open thread: %w", err)
 	}
@@ -219,43 +219,20 @@ func (s *Store) GetIn(b *db.Batch, id string) *[]Thread {
 type Filter struct {
 	Channel, Address string
 	Lock             LockState
-	Before           Position
+	Before           db.Position
 	Limit            int // at most 200; 50 when zero
 }
 
-// Position is the position of a thread in a listing. The zero Position is the beginning.
-type Position struct {
-	At time.Time // when the thread was opened
-	ID string
-}
-
-const (
-	defaultLimit = 50
-	maxLimit     = 200
-	lastUUID     = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-)
-
-var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // List reads threads, newest first. more says that there are more.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Thread, more bool, err error) {
-	limit := bounded(f.Limit)
-	if f.Before.ID == "" {
-		f.Before = Position{endOfTime, lastUUID}
-	}
-	err = s.db.Each(ctx, ws, collect(&items), s.q.List, -Idle.Milliseconds(), db.Null(f.Channel), db.Null(f.Address), db.Null(f.Lock),
-		f.Before.At, f.Before.ID, limit+1)
+	f.Limit = db.PageSize(f.Limit)
+	err = s.db.Each(ctx, ws, collect(&items), s.q.List,
+		append(f.Before.Args(-Idle.Milliseconds(), db.Null(f.Channel), db.Null(f.Address), db.Null(f.Lock)), f.Limit+1)...)
 	if err != nil {
 		return nil, false, fmt.Errorf("list threads: %w", err)
 	}
-	return items[:min(len(items), limit)], len(items) > limit, nil
-}
-
-func bounded(limit int) int {
-	if limit <= 0 {
-		return defaultLimit
-	}
-	return min(limit, maxLimit)
+	items, more = db.Page(items, f.Limit)
+	return items, more, nil
 }
 
 // Outbox lists the outbox entries of a thread, newest first.

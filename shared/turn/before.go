@@ -17,7 +17,8 @@ func (s *turn) place(ctx context.Context, t Turn) error {
 	var wrong problem.InvalidError
 	for _, said := range t.Before {
 		wrong.If(!thread.Storable(said.Body), "before", "has messages of at most 65536 bytes of text")
-		wrong.If(said.Role != thread.User && said.Role != thread.Assistant && said.Role != thread.System, "before", "has messages of user, assistant and system")
+		wrong.If(said.Role != thread.User && said.Role != thread.Assistant && said.Role != thread.System, "before",
+			"has messages of user, assistant and system")
 	}
 	if err := wrong.OrNil(); err != nil {
 		return err

@@ -176,7 +176,8 @@ func Tell(after Position, all []Heard, ended *Reply) (events []Event, next Posit
 
 // Events returns the events of an execution after a position, from its journal, and its state. The
 // reply is nil while the execution runs. It is called by GET /api/v1/executions/{id}/events.
-func (r *Runner) Events(ctx context.Context, ws db.Workspace, id string, after Position) (events []Event, next Position, ended *Reply, err error) {
+func (r *Runner) Events(ctx context.Context, ws db.Workspace, id string, after Position) (events []Event,
+	next Position, ended *Reply, err error) {
 	all, ended, err := r.Since(ctx, ws, id, after.Seq)
 	if err != nil {
 		return nil, after, nil, err

@@ -179,6 +179,27 @@ func TestATurnThatAPersonHadGoOnKeepsItsPlace(t *testing.T) {
 	})
 }
 
+// TestATurnThatAPersonDecidedForKeepsItsPlace: nothing but the row of the decision says that it continues,
+// and a later message arrives before that.
+func TestATurnThatAPersonDecidedForKeepsItsPlace(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(llmtest.Write(t, llmtest.WritesCalls("", "pay", `{}`), llmtest.Writes("It waits."), llmtest.Writes("Then not."), llmtest.Writes("Two.")))
+		first := w.said(t, turn.Turn{Message: "Pay."})
+		must(w.Approvals.Reject(t.Context(), w.Workspace, first.Approvals[0], "user:ada", "too dear"))(t)
+		second := w.saying(turn.Turn{Message: "2", Thread: first.Thread})
+		<-second.begun
+		if got := w.drain(t); got.Sent == 0 {
+			t.Errorf("sent %+v", got)
+		}
+		second.end(t)
+		want := []string{"user: Pay.", "assistant: It waits.", "assistant: Then not.", "user: 2", "assistant: Two."}
+		if got := w.spoken(t, first.Thread); !slices.Equal(got, want) {
+			t.Errorf("the thread is %q", got)
+		}
+		w.mustBeFree(t)
+	})
+}
+
 // TestATurnThatIsStoppedInLineIsDueAtOnce: this holds even if the turn was to continue and another
 // turn has the lane.
 func TestATurnThatIsStoppedInLineIsDueAtOnce(t *testing.T) {

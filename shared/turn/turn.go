@@ -206,7 +206,8 @@ func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, erro
 	}
 	id, _ := trace.From(ctx)
 	s := &turn{
-		Runner: r, kind: kind, came: r.Reason.Clock(), ws: ws, multitask: cmp.Or(t.Multitask, Enqueue), begun: t.Begun, tell: teller{emit: t.Tell},
+		Runner: r, kind: kind, came: r.Reason.Clock(), ws: ws, multitask: cmp.Or(t.Multitask, Enqueue), begun: t.Begun,
+		tell:  teller{emit: t.Tell},
 		asked: kind.asks(t),
 	}
 	if !slices.Contains(kind.Multitask, s.multitask) {
@@ -219,7 +220,8 @@ func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, erro
 		return Reply{}, err
 	}
 	s.exec = execution.Execution{
-		ID: cmp.Or(t.ID, r.IDs()), Agent: kind.Agent, Surface: kind.Surface, Trace: id, Attempt: 1, Input: encode(s.asked), Persona: cmp.Or(t.Persona, kind.Persona),
+		ID: cmp.Or(t.ID, r.IDs()), Agent: kind.Agent, Surface: kind.Surface, Trace: id, Attempt: 1, Input: encode(s.asked),
+		Persona: cmp.Or(t.Persona, kind.Persona),
 	}
 	s.exec.Subject = lane.Execution(s.exec.ID)
 	ctx, cancel := lane.WithLastWrites(trace.WithExecution(ctx, s.exec.ID))

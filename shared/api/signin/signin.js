@@ -4,15 +4,19 @@
 
 const said = document.getElementById("said");
 
-const signIn = async (token) => {
+const session = (method, body) => fetch("api/v1/session", {
+  method,
+  headers: { "Content-Type": "application/json" },
+  body: JSON.stringify(body),
+});
+
+// workspaceId is where the link leads to; without one, or where it is gone, to the first one.
+const signIn = async (token, workspaceId) => {
   said.textContent = "Signing in …";
   try {
-    const answer = await fetch("api/v1/session", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ token }),
-    });
+    const answer = await session("POST", { token });
     if (answer.ok) {
+      if (workspaceId) await session("PUT", { workspaceId });
       location.replace("engine/overview");
     } else if (answer.status === 401) {
       said.textContent = "This token is nobody's: a link is good once, for ten minutes. Ask for another.";
@@ -24,20 +28,21 @@ const signIn = async (token) => {
   }
 };
 
-// given is the token in the address, or "".
+// given is the workspace and the token in the address, each of which may be "".
 const given = () => {
+  const found = /^#(?:workspace=([0-9a-f-]+)&)?token=(.+)$/.exec(location.hash) || ["", "", ""];
   try {
-    return decodeURIComponent((/^#token=(.+)$/.exec(location.hash) || ["", ""])[1]);
+    return { workspace: found[1], token: decodeURIComponent(found[2]) };
   } catch {
-    return "";
+    return { token: "" };
   }
 };
 
 // follow takes the token out of the address, also of one that is put into an open page.
 const follow = () => {
-  const token = given();
+  const { token, workspace } = given();
   if (location.hash) history.replaceState(null, "", location.pathname);
-  if (token) signIn(token);
+  if (token) signIn(token, workspace);
 };
 
 document.getElementById("form").addEventListener("submit", (event) => {

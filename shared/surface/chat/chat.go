@@ -147,7 +147,8 @@ func (h *Handler) guard(write bool, next func(http.ResponseWriter, *http.Request
 			readable(w, r)
 		}
 		if !p.Allows(access) {
-			h.refuse(w, r, problem.New(http.StatusForbidden, "forbidden", "this needs a site key, the role MEMBER, or a key with the scope chat:write or, to read, chat:read"))
+			h.refuse(w, r, problem.New(http.StatusForbidden, "forbidden",
+				"this needs a site key, the role MEMBER, or a key with the scope chat:write or, to read, chat:read"))
 			return
 		}
 		ctx := trace.WithWorkspace(r.Context(), string(p.Workspace))

@@ -37,7 +37,8 @@ func textOf(at string, raw json.RawMessage) (string, *problem.Problem) {
 	texts := make([]string, 0, len(parts))
 	for i, p := range parts {
 		if !slices.Contains([]string{"text", "input_text", "output_text", "refusal"}, p.Type) {
-			return "", wrongField(http.StatusBadRequest, "unsupported_content", fmt.Sprintf("%s[%d].type", at, i), "expected text: nothing else is taken here")
+			return "", wrongField(http.StatusBadRequest, "unsupported_content", fmt.Sprintf("%s[%d].type", at, i),
+				"expected text: nothing else is taken here")
 		}
 		texts = append(texts, p.Text)
 	}

@@ -51,7 +51,8 @@ var (
 )
 
 // exposedHeaders are the headers of answers that pages may read.
-const exposedHeaders = sessionHeader + ", " + threadHeader + ", " + traceHeader + ", " + executionHeader + ", Retry-After, Idempotency-Replayed"
+const exposedHeaders = sessionHeader + ", " + threadHeader + ", " + traceHeader + ", " + executionHeader +
+	", Retry-After, Idempotency-Replayed"
 
 // ofClients returns the headers of clients that a preflight asks for.
 func ofClients(h http.Header) (names []string) {

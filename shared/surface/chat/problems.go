@@ -27,8 +27,10 @@ const (
 var (
 	internal = problem.New(http.StatusInternalServerError, "internal", "something went wrong here")
 	noThread = problem.New(http.StatusNotFound, "not_found", "there is no such conversation")
-	noModel  = wrongField(http.StatusNotFound, "model_not_found", "body.model", "there is no such model: GET /v1/models lists those that there are")
-	away     = problem.New(http.StatusServiceUnavailable, "unavailable", "the message could not be taken now: send it again").Later(retryOutage)
+	noModel  = wrongField(http.StatusNotFound, "model_not_found", "body.model",
+		"there is no such model: GET /v1/models lists those that there are")
+	away = problem.New(http.StatusServiceUnavailable, "unavailable",
+		"the message could not be taken now: send it again").Later(retryOutage)
 )
 
 // wrongField refuses a field of a request.
@@ -54,9 +56,12 @@ var answers = []struct {
 	{persona.ErrNotFound, noModel},
 	{turn.ErrNoPersona, noModel},
 	{turn.ErrMultitask, bad("header."+strategyHeader, "is enqueue, reject, interrupt, rollback, collect or steer")},
-	{turn.ErrNotYours, problem.New(http.StatusConflict, "busy", "somebody else's message is answered in this conversation").Later(retryOutage)},
-	{turn.ErrSpent, problem.New(http.StatusTooManyRequests, "insufficient_quota", "the tokens of this conversation in 24 hours are used up: begin another one, or come back later").Later(time.Hour)},
-	{turn.ErrLine, problem.New(http.StatusTooManyRequests, "queue_full", "too many messages of this conversation wait for their answer").Later(retryFull)},
+	{turn.ErrNotYours, problem.New(http.StatusConflict, "busy",
+		"somebody else's message is answered in this conversation").Later(retryOutage)},
+	{turn.ErrSpent, problem.New(http.StatusTooManyRequests, "insufficient_quota",
+		"the tokens of this conversation in 24 hours are used up: begin another one, or come back later").Later(time.Hour)},
+	{turn.ErrLine, problem.New(http.StatusTooManyRequests, "queue_full",
+		"too many messages of this conversation wait for their answer").Later(retryFull)},
 	{db.ErrUnique, problem.New(http.StatusConflict, "busy", "a message with the same Idempotency-Key is answered").Later(time.Second)},
 	{thread.ErrFull, problem.New(http.StatusTooManyRequests, "queue_full", "too many messages of this conversation wait").Later(retryFull)},
 }
@@ -71,7 +76,8 @@ func (h *Handler) problem(ctx context.Context, err error) *problem.Problem {
 		return p
 	}
 	if b, ok := errors.AsType[*lane.BusyError](err); ok {
-		return problem.New(http.StatusConflict, "busy", "another message of this conversation is answered").Later(max(time.Second, min(b.Remaining, retryOutage)))
+		return problem.New(http.StatusConflict, "busy",
+			"another message of this conversation is answered").Later(max(time.Second, min(b.Remaining, retryOutage)))
 	}
 	if held, ok := errors.AsType[*thread.HeldError](err); ok {
 		return problem.New(http.StatusConflict, "busy", "another message of this conversation is answered").Later(held.RetryAfter())
@@ -95,7 +101,8 @@ func (h *Handler) problem(ctx context.Context, err error) *problem.Problem {
 	if old || newer {
 		return away
 	}
-	for _, passing := range []error{db.ErrUnavailable, db.ErrUncertain, db.ErrFull, db.ErrCorrupt, db.ErrUnsafeRole, context.DeadlineExceeded, context.Canceled} {
+	for _, passing := range []error{db.ErrUnavailable, db.ErrUncertain, db.ErrFull, db.ErrCorrupt, db.ErrUnsafeRole,
+		context.DeadlineExceeded, context.Canceled} {
 		if errors.Is(err, passing) {
 			return away
 		}

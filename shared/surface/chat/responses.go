@@ -165,7 +165,8 @@ func (h *Handler) follows(r *http.Request, v *visit, m *message, id string) *pro
 		return p
 	}
 	if m.thread != "" && !strings.EqualFold(m.thread, found.ID) || v.visitor != "" && v.visitor != found.Address {
-		return wrongField(http.StatusNotFound, "previous_response_not_found", "body.previous_response_id", "there is no such response of this visitor")
+		return wrongField(http.StatusNotFound, "previous_response_not_found", "body.previous_response_id",
+			"there is no such response of this visitor")
 	}
 	m.thread, v.visitor = found.ID, found.Address
 	return nil

@@ -186,7 +186,8 @@ func (h *Handler) look(ctx context.Context, v *visit) *problem.Problem {
 		return reads * cmp.Or(s.ChatVisitorMessages, usual.ChatVisitorMessages)
 	}
 	if v.Kind != auth.Site {
-		return h.take(ctx, v.Workspace, "read:"+v.caller(), func(s workspace.Settings) int { return reads * cmp.Or(s.ChatMessages, usual.ChatMessages) })
+		return h.take(ctx, v.Workspace, "read:"+v.caller(),
+			func(s workspace.Settings) int { return reads * cmp.Or(s.ChatMessages, usual.ChatMessages) })
 	}
 	if v.visitor != "" {
 		if p := h.take(ctx, v.Workspace, "read:"+v.caller(), visitor); p != nil {

@@ -213,5 +213,6 @@ func (a *automationWork) ended(ctx context.Context, out work.Outcome) {
 	default:
 		a.phase.Failed++
 	}
-	a.Log.InfoContext(reason.Job{Execution: out.Execution}.Under(ctx), "automation ended", append(about, "status", out.Status, "reason", out.Reason)...)
+	a.Log.InfoContext(reason.Job{Execution: out.Execution}.Under(ctx), "automation ended",
+		append(about, "status", out.Status, "reason", out.Reason)...)
 }

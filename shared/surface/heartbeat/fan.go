@@ -35,7 +35,8 @@ func (h *Heartbeat) Run(ctx context.Context, t Tick) (Report, error) {
 	if t.Workspace != "" {
 		return h.beat(ctx, t)
 	}
-	due, err := h.Workspaces.Unserved(ctx, workspace.Schedule{Surface: trace.Heartbeat, Prefix: slotPrefix, Lane: string(lane.Heartbeat)}, slotTime(t))
+	due, err := h.Workspaces.Unserved(ctx, workspace.Schedule{Surface: trace.Heartbeat, Prefix: slotPrefix,
+		Lane: string(lane.Heartbeat)}, slotTime(t))
 	switch {
 	case err != nil:
 		return Report{}, err
@@ -96,7 +97,8 @@ func (h *Heartbeat) fan(ctx context.Context, t Tick, due []db.Workspace) (Report
 func (h *Heartbeat) alone(ctx context.Context, t Tick, do func(context.Context, Tick) (Report, error)) (r Report, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			h.Log.ErrorContext(trace.WithWorkspace(ctx, string(t.Workspace)), "a beat panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			h.Log.ErrorContext(trace.WithWorkspace(ctx, string(t.Workspace)), "a beat panicked", "panic", fmt.Sprint(p),
+				"stack", string(debug.Stack()))
 			err = fmt.Errorf("beat of workspace %s: it panicked", t.Workspace)
 		}
 	}()

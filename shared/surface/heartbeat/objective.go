@@ -210,7 +210,8 @@ func (p *objectiveWork) input() input {
 }
 
 func (p *objectiveWork) act(ctx context.Context, job reason.Job) (reason.Outcome, error) {
-	p.Log.InfoContext(ctx, "work on objective", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(), "attempt", job.Execution.Attempt)
+	p.Log.InfoContext(ctx, "work on objective", "phase", p.phase.Name, "objective", p.objective.Title, "step",
+		p.stepTitle(), "attempt", job.Execution.Attempt)
 	job, words, err := p.spoken(ctx, job, p.kind.prompt)
 	if err != nil {
 		return reason.Outcome{}, err
@@ -273,7 +274,8 @@ func (p *objectiveWork) ended(ctx context.Context, out work.Outcome) {
 		if out.Status == execution.Completed && p.kind.task == advancing.task {
 			p.did(p.objective.Title+": "+p.stepTitle(), out.Answer, out.Trust)
 		}
-		p.Log.InfoContext(reason.Job{Execution: out.Execution}.Under(ctx), "work ended", append(about, "status", out.Status, "reason", out.Reason, "answer", out.Answer)...)
+		p.Log.InfoContext(reason.Job{Execution: out.Execution}.Under(ctx), "work ended",
+			append(about, "status", out.Status, "reason", out.Reason, "answer", out.Answer)...)
 	}
 }
 

@@ -130,7 +130,10 @@ func (b *beat) plan(ctx context.Context, p *Phase) error {
 // advance does the next step of each objective, and closes open executions of loose ones.
 func (b *beat) advance(ctx context.Context, p *Phase) error {
 	pace := b.pace()
-	due := slices.DeleteFunc(slices.Clone(*b.snapshot.due), func(d objective.Due) bool { return pace == budget.Stop && !pace.Admits(d.Priority) })
+	due := slices.DeleteFunc(slices.Clone(*b.snapshot.due), func(d objective.Due) bool {
+		return pace == budget.Stop &&
+			!pace.Admits(d.Priority)
+	})
 	p.Left += len(*b.snapshot.due) - len(due)
 	return b.pursue(ctx, p, advancing, slices.Concat(due, b.snapshot.loose()))
 }

@@ -59,7 +59,8 @@ func (b *beat) reflect(ctx context.Context, p *Phase) error {
 		return err
 	}
 	out, err := b.think(ctx, p, reflecting, reflectBrief{
-		Days: int(reflectBack / (24 * time.Hour)), Activity: used, Health: b.healed, ActiveObjectives: len(*b.snapshot.due), Waiting: b.snapshot.unanswered.Count,
+		Days: int(reflectBack / (24 * time.Hour)), Activity: used, Health: b.healed, ActiveObjectives: len(*b.snapshot.due),
+		Waiting: b.snapshot.unanswered.Count,
 	}, execution.Trusted, nil)
 	if out.Status == execution.Completed {
 		b.reflection = out.Answer
@@ -138,7 +139,8 @@ func (l snapshot) left(name lane.Name) bool {
 
 // think runs one of the two runs about the beats, under its own lane. An interrupted run is resumed
 // with its stored input.
-func (b *beat) think(ctx context.Context, p *Phase, t reflectionWork, told any, trust execution.Trust, skills *skill.Set) (reason.Outcome, error) {
+func (b *beat) think(ctx context.Context, p *Phase, t reflectionWork, told any, trust execution.Trust,
+	skills *skill.Set) (reason.Outcome, error) {
 	input := map[string]string{"task": t.name}
 	out, err := b.do(ctx, p, t.name, work.Unit{
 		Name: t.name, Lane: lane.Request{Lane: t.lane},

@@ -62,7 +62,8 @@ type Used struct {
 var ErrNoSkill = errors.New("there is no such skill, or it is disabled")
 
 // ErrNeedsApproval says that a program asked for a call that a person must approve.
-var ErrNeedsApproval = errors.New("the call requires approval: a person runs it, or the agent asks for it in a run, where its call waits under approvals")
+var ErrNeedsApproval = errors.New("the call requires approval: a person runs it, or the agent asks for it in a run, " +
+	"where its call waits under approvals")
 
 // InputError lists all problems of the input of a skill.
 type InputError struct{ Violations []skill.Violation }

@@ -148,6 +148,7 @@ func unreplayed(err error) string {
 
 func usageOf(u llm.Usage) *activity.Usage {
 	return &activity.Usage{
-		PromptTokens: int64(u.TotalTokens() - u.CompletionTokens), CompletionTokens: int64(u.CompletionTokens), TotalTokens: int64(u.TotalTokens()),
+		PromptTokens: int64(u.TotalTokens() - u.CompletionTokens), CompletionTokens: int64(u.CompletionTokens),
+		TotalTokens: int64(u.TotalTokens()),
 	}
 }

@@ -104,3 +104,10 @@ INSERT INTO kill_switches (workspace_id, id, scope, target, reason, set_by, set_
 
 -- name: ReleaseSwitch
 UPDATE kill_switches SET released_by = 'bob', released_at = lk_now() WHERE workspace_id = $1 AND id = $2;
+
+-- name: AddLane
+INSERT INTO agent_locks (workspace_id, lane, locked_by, token, fence, ttl_ms, locked_at, expires_at, trace_id)
+VALUES ($1, CAST($2 AS text), 'ann', '0198c0de-0000-7000-8000-000000000001', 1, 1000, lk_now(), lk_now(), 'trace');
+
+-- name: WantLane
+UPDATE agent_locks SET wanted_at = lk_now(), wanted_by = 'bob' WHERE workspace_id = $1 AND lane = CAST($2 AS text);

@@ -86,7 +86,8 @@ func (r *Runner) answer(ctx context.Context, c outbox.Claimed, id string, err er
 	if c.Last() {
 		last, cancel := lane.LastWrites(ctx)
 		defer cancel()
-		if perr := r.Inbox.Park(last, c.Workspace, id, fmt.Sprintf("it could not be begun in %d tries: a person has to look", c.Attempt)); perr != nil {
+		if perr := r.Inbox.Park(last, c.Workspace, id, fmt.Sprintf("it could not be begun in %d tries: a person has to look",
+			c.Attempt)); perr != nil {
 			return errors.Join(err, perr)
 		}
 	}

@@ -123,7 +123,8 @@ func (t *try) differs() bool {
 
 // decideCall determines the skill and the arguments of the call.
 func (t *try) decideCall(ctx context.Context) error {
-	t.asked = asked{Task: task, Delivery: t.delivery.ID, Source: t.delivery.Source, Event: t.delivery.Event, Skill: t.plan.Skill, Trust: execution.Trusted, Rule: true}
+	t.asked = asked{Task: task, Delivery: t.delivery.ID, Source: t.delivery.Source, Event: t.delivery.Event,
+		Skill: t.plan.Skill, Trust: execution.Trusted, Rule: true}
 	var input json.RawMessage
 	if ref := t.plan.Automation; ref != "" {
 		a, err := t.Automations.Get(ctx, t.claimed.Workspace, ref)
@@ -231,7 +232,8 @@ func (t *try) begin(ctx context.Context, s *work.Start) error {
 		return t.resume(ctx, s)
 	}
 	e := execution.Execution{
-		ID: t.IDs(), Agent: activity.Operator, Surface: trace.Webhook, Trace: t.delivery.Trace, Subject: t.subject, Attempt: 1, Input: encode(t.asked),
+		ID: t.IDs(), Agent: activity.Operator, Surface: trace.Webhook, Trace: t.delivery.Trace, Subject: t.subject,
+		Attempt: 1, Input: encode(t.asked),
 	}
 	if t.message != nil {
 		e = *t.message
@@ -324,7 +326,8 @@ func (t *try) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 // endingOf decides whether a delivery is done, is retried, or is parked.
 func (t *try) endingOf(out *work.Outcome) inbox.Ending {
 	e := t.became(out)
-	e.Effect = out.Poison || out.Status == execution.Completed || t.made.Status == execution.Uncertain || !t.made.Unmade && !refusal(t.made.Class)
+	e.Effect = out.Poison || out.Status == execution.Completed || t.made.Status == execution.Uncertain ||
+		!t.made.Unmade && !refusal(t.made.Class)
 	return e
 }
 
@@ -362,7 +365,8 @@ func (t *try) record(ctx context.Context, b *db.Batch, status activity.Status, c
 
 // log logs how the attempt ended, after the commit.
 func (t *try) log(ctx context.Context, out work.Outcome) {
-	about := []any{"source", t.delivery.Source, "delivery", t.delivery.ID, "event", t.delivery.Event, "action", cmp.Or(t.plan.String(), t.delivery.Action), "attempt", t.attempts}
+	about := []any{"source", t.delivery.Source, "delivery", t.delivery.ID, "event", t.delivery.Event, "action",
+		cmp.Or(t.plan.String(), t.delivery.Action), "attempt", t.attempts}
 	switch t.ending.Status {
 	case inbox.Parked:
 		t.Log.WarnContext(ctx, "webhook parked: a person has to look", append(about, "error", t.ending.Error)...)
