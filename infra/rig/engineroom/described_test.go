@@ -141,6 +141,23 @@ func routes(r *room) {
 	}
 }
 
+// types: the page's types of the API are those that the API describes.
+func types(r *room) {
+	answer, err := http.Get(r.URL + "/openapi.json")
+	r.must(err)
+	defer func() { _ = answer.Body.Close() }()
+	doc, err := io.ReadAll(answer.Body)
+	r.must(err)
+	want, err := engineroom.Types(doc)
+	r.must(err)
+	file := filepath.Join(sourceOfRoom, "web", engineroom.TypesFile)
+	have, err := os.ReadFile(file)
+	r.must(err)
+	if !bytes.Equal(have, want) {
+		r.Errorf("%s is not what the API describes: run make web", file)
+	}
+}
+
 // The built page is what its source builds.
 func TestThePageIsBuiltFromItsSource(t *testing.T) {
 	if testing.Short() {

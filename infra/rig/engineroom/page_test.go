@@ -19,7 +19,7 @@ var pageTests = []func(*room){
 }
 
 // lastTests stop the workspace, fill it with odd texts, or take the connection away.
-var lastTests = []func(*room){hostile, stopAndRelease, lostConnection}
+var lastTests = []func(*room){stopAndRelease, lostConnection, hostile}
 
 // frame: every page has the header, the navigation and one h1, and keys lead from one to the next.
 func frame(r *room) {

@@ -85,8 +85,38 @@ func Start(ctx context.Context, root string, environ ...string) (p *Product, err
 	return p, nil
 }
 
+// StartDemo is [Start] with the demo that a newcomer gets, and waits until it is there.
+func StartDemo(ctx context.Context, root string, environ ...string) (*Product, error) {
+	p, err := Start(ctx, root, append([]string{"DEMO="}, environ...)...)
+	if err != nil {
+		return p, err
+	}
+	for !strings.Contains(p.Said(), "demo ready") {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return p, errors.Join(fmt.Errorf("the demo did not become ready\n%s", p.Said()), p.Close())
+		}
+	}
+	return p, nil
+}
+
+// Link returns a link that signs the person with an e-mail address in, once.
+func (p *Product) Link(ctx context.Context, email string) (string, error) {
+	cmd := exec.CommandContext(ctx, p.cmd.Path, "token", "--user", email, "--url", p.URL)
+	cmd.Dir, cmd.Env = p.dir, p.cmd.Env
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("print a link for %s: %w", email, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
 // Said returns what the product has written, for messages of tests.
 func (p *Product) Said() string { return p.said.String() }
+
+// Database is the path of the product's SQLite file.
+func (p *Product) Database() string { return filepath.Join(p.dir, "lk.db") }
 
 // Close ends the product and removes its files.
 func (p *Product) Close() error {

@@ -37,7 +37,7 @@ func TestInABrowser(t *testing.T) {
 	defer cancel()
 	b, err := browser.Start(starting)
 	need(t, err)
-	product, err := engineroom.Start(starting, root)
+	product, err := engineroom.StartDemo(starting, root)
 	need(t, err)
 	t.Cleanup(func() {
 		if err := errors.Join(b.Close(), product.Close()); err != nil {
@@ -56,7 +56,7 @@ func TestInABrowser(t *testing.T) {
 		need(t, p.Close(ctx))
 	}
 	t.Run("together", func(t *testing.T) {
-		for _, test := range slices.Concat(pageTests, workTests, controlTests) {
+		for _, test := range slices.Concat(pageTests, workTests, controlTests, liveTests, strangerTests) {
 			t.Run(nameOf(test), func(t *testing.T) {
 				t.Parallel()
 				run(t, test)
@@ -94,6 +94,8 @@ type room struct {
 	browser  *browser.Browser
 	signedIn bool
 	expected []string // parts of complaints that the test provokes
+
+	hostileSecret string // of the webhook source that sends hostile texts
 }
 
 func (r *room) must(err error) {

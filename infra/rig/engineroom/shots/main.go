@@ -17,6 +17,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
 	"github.com/lanekeeper/lanekeeper/infra/rig/engineroom"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 func main() {
@@ -32,25 +33,18 @@ func run() (err error) {
 	to := flag.String("to", ".", "folder of the pictures")
 	sizes := flag.String("sizes", "1440,390", "widths in pixels")
 	themes := flag.String("themes", "light,dark", "themes")
+	in := flag.String("workspace", string(workspace.Demo), "the workspace to show; empty: the first one")
 	do := flag.String("do", "", "JavaScript to run before each picture")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	if *url == "" {
-		product, err := engineroom.Start(ctx, ".")
+		product, err := engineroom.StartDemo(ctx, ".")
 		if err != nil {
 			return err
 		}
 		defer func() { _ = product.Close() }() // only its pictures matter
 		*url, *token = product.URL, product.Token
-		for range 2 { // something to see: beats, and a turn with the agent
-			if err := product.Ask(ctx, "POST", "/heartbeat/run", map[string]any{"wait": true}, nil); err != nil {
-				fmt.Fprintln(os.Stderr, "shots:", err)
-			}
-		}
-		if err := product.Ask(ctx, "POST", "/operate", map[string]any{"message": "What have you done today?"}, nil); err != nil {
-			return err
-		}
 	}
 	if err := os.MkdirAll(*to, 0o755); err != nil {
 		return err
@@ -64,7 +58,11 @@ func run() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := p.Goto(ctx, *url+"/sign-in#token="+*token); err != nil {
+	link := *url + "/sign-in#token=" + *token
+	if *in != "" {
+		link = strings.Replace(link, "#", "#workspace="+*in+"&", 1)
+	}
+	if err := p.Goto(ctx, link); err != nil {
 		return err
 	}
 	if err := p.Until(ctx, `location.pathname.endsWith("/engine/overview")`); err != nil {

@@ -66,6 +66,9 @@ export interface Sending {
   body?: unknown;
 }
 
+/** patience is how long a read waits for its answer to begin, in milliseconds. */
+const patience = 30_000;
+
 /** send sends a request and returns the response, unless it is a refusal: then it throws a Problem. */
 export async function send(method: string, path: string, s: Sending = {}): Promise<Response> {
   if (path !== "/me") await known();
@@ -75,17 +78,22 @@ export async function send(method: string, path: string, s: Sending = {}): Promi
   const workspace = me.peek()?.workspaceId;
   if (workspace) headers["X-Workspace-Id"] = workspace;
   let response: Response;
+  const late = method === "GET" ? new AbortController() : undefined;
+  const timer = late && setTimeout(() => late.abort(), patience);
   try {
     response = await fetch(url(path, s.params), {
       method,
       headers,
       body: s.body === undefined ? undefined : JSON.stringify(s.body),
-      signal: s.signal,
+      signal: late && s.signal ? AbortSignal.any([late.signal, s.signal]) : late?.signal ?? s.signal,
       credentials: "same-origin",
     });
   } catch (error) {
     if (s.signal?.aborted) throw error;
+    if (late?.signal.aborted) throw new Problem(0, "timeout", "No answer came", `Lanekeeper did not answer in ${patience / 1000} seconds. Try again a little later.`, "");
     throw new Problem(0, "unreachable", "Lanekeeper can't be reached", "The connection is lost, or the server has stopped. Try again a little later.", "");
+  } finally {
+    clearTimeout(timer); // a stream and a large file may take longer
   }
   heed(response);
   if (response.ok) return response;

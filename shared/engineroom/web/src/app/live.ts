@@ -251,6 +251,7 @@ export async function follow(): Promise<void> {
     if (signedOut.peek()) return;
     await pause(pollEvery);
   }
+  last ||= me.peek()!.cursor ?? ""; // of before the first reads: what happens from then on is not missed
   const name = `lk-live ${url("")} ${me.peek()!.workspaceId}`;
   const heardBy = "BroadcastChannel" in self ? new BroadcastChannel(name) : null;
   channel = heardBy;

@@ -12,7 +12,8 @@ export const overviewFailed = signal<Problem | null>(null);
 
 const apart = 1500; // milliseconds between two reads
 const calm = 5000; // between two that events ask for, and up to a second more: not all tabs read at once
-const atLeast = 20_000;
+const kept = 1100; // the server answers what it has read less than a second ago
+const atLeast = 60_000; // what only time changes: clocks count down by themselves
 
 let readAt = -Infinity;
 let timer = 0;
@@ -39,9 +40,9 @@ async function read(): Promise<void> {
   }
 }
 
-// readAfter reads it anew when the last read is some milliseconds ago.
-function readAfter(wait: number): void {
-  const at = Math.max(performance.now(), readAt + wait);
+// readAfter reads it anew when the last read is some milliseconds ago, and no sooner than least from now.
+function readAfter(wait: number, least = 0): void {
+  const at = Math.max(performance.now() + least, readAt + wait);
   if (at >= dueAt) return;
   clearTimeout(timer);
   dueAt = at;
@@ -57,7 +58,7 @@ export const refresh = (): void => readAfter(apart);
 /** keep keeps the overview up to date from now on. A hidden tab keeps its title right too. */
 export function keep(): void {
   void read();
-  listen([], () => readAfter(calm + Math.random() * 1000));
+  listen([], () => readAfter(calm + Math.random() * 1000, kept));
   setInterval(() => {
     if (performance.now() - readAt > atLeast) refresh();
   }, 5000);

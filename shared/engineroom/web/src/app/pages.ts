@@ -5,6 +5,8 @@ import { listen } from "./live";
 import { useResource, type Watching } from "./resource";
 import type { Page } from "./types";
 
+const mostAnew = 20; // pages that are read anew
+
 /** Pages is a list of the API that is read page by page. */
 export interface Pages<T> {
   items: T[] | undefined; // undefined: nothing is read yet
@@ -37,12 +39,36 @@ export function usePages<T>(path: string | null, params: Params, keyOf: (row: T)
     if (out.length && first.data.nextCursor) setRest((r) => (r.key === key ? { ...r, items: [...out, ...r.items] } : r));
   }, [key, first.data]);
 
+  // After a reset the pages behind the first are read anew, as many as they were.
+  const anew = async (rows: number): Promise<void> => {
+    if (reading.current || path === null) return;
+    reading.current = true;
+    try {
+      let next = (await api.get<Page<T>>(path, params)).nextCursor;
+      const items: T[] = [];
+      for (let i = 0; i < mostAnew && next && items.length < rows; i++) {
+        const page: Page<T> = await api.get<Page<T>>(path, { ...params, cursor: next });
+        items.push(...page.items);
+        next = page.nextCursor;
+      }
+      setRest((r) => (r.key === key ? { key, items, next, error: null } : r));
+    } catch {
+      // What is on display stays; the first page tells that it could not be read.
+    } finally {
+      reading.current = false;
+    }
+  };
+
   // A row that got another status than the list asks for leaves it.
   const asked = params.status ? String(params.status).toLowerCase() : "";
   const held = own.items.length > 0;
+  const loaded = useRef(0);
+  loaded.current = own.items.length;
   useEffect(() => {
-    if (!asked || !held || !watching.kinds) return;
-    return listen(watching.kinds, (events) => {
+    if (!held || !watching.kinds) return;
+    return listen(watching.kinds, (events, reset) => {
+      if (reset) void anew(loaded.current);
+      if (!asked) return;
       const left = new Set<string>();
       for (const e of events) {
         if (e.subject && typeof e.data.status === "string" && e.data.status.toLowerCase() !== asked) left.add(e.subject);

@@ -13,7 +13,7 @@ export interface Resource<T> {
 }
 
 export interface Watching<T> {
-  /** kinds name the events upon which the data is read anew, or patched. None: it is never. */
+  /** kinds name the events upon which the data is read anew, or patched. None: only after a reset is it. */
   kinds?: readonly string[];
   /** patch applies events to the data. Where it returns undefined, the data is read anew. */
   patch?: (data: T, events: Happened[]) => T | undefined;
@@ -24,7 +24,6 @@ export interface Watching<T> {
   /** every is the interval in milliseconds after which the data is read anew in any case. */
   every?: number;
 }
-
 
 // passes reports whether an answer says nothing about what was asked: it is asked again.
 const passes = (p: Problem): boolean => p.status === 0 || p.status === 429 || p.status >= 500;
@@ -93,7 +92,8 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
     a.failed = 0;
     void read(key);
     const { kinds, every } = latest.current.watching;
-    const ends = kinds && listen(kinds, (events, reset) => {
+    // What no event concerns is read anew after a reset all the same.
+    const ends = listen(kinds ?? ["-"], (events, reset) => {
       const { patch, only } = latest.current.watching;
       const wanted = only ? events.filter(only) : events;
       if (!reset && !wanted.length) return;
@@ -113,7 +113,7 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
     });
     const timer = every ? window.setInterval(() => document.hidden || soon(key), every) : 0;
     return () => {
-      ends?.();
+      ends();
       clearInterval(timer);
       clearTimeout(a.timer);
       a.timer = 0;

@@ -5,7 +5,7 @@ import { entries, type PanelProps } from "../panels/index";
 import { confirm, Confirming } from "../ui/confirm";
 import { Glyph, Icon } from "../ui/icon";
 import { Countdown } from "../ui/marks";
-import { Failed, Loading } from "../ui/states";
+import { Failed, Loading, NotAllowed } from "../ui/states";
 import { toast, Toasts } from "../ui/toast";
 import { api, can, me, Problem, serverNow, signedOut } from "./api";
 import { base, href } from "./base";
@@ -161,6 +161,29 @@ function Nav({ open, shut }: { open: boolean; shut: () => void }) {
 
 const letter = (name: string): string => (name.trim()[0] ?? "?").toLowerCase();
 
+/** choose goes on with the session in another workspace. */
+async function choose(id: string): Promise<void> {
+  try {
+    await api.put("/session", { workspaceId: id });
+    location.assign(href("overview"));
+  } catch (error) {
+    toast(error instanceof Problem ? error.message : "That did not work");
+  }
+}
+
+/** Demo says that the workspace is the demo's. */
+function Demo() {
+  const who = me.value;
+  if (!who?.workspaces?.find((w) => w.id === who.workspaceId)?.demo) return null;
+  const own = who.workspaces.find((w) => !w.demo);
+  return (
+    <p class="demo">
+      <span><b>This is a demo.</b> The shop does not exist, and its model is a script. <code>lanekeeper demo remove</code> removes it.</span>
+      {own && <button type="button" class="btn sm" onClick={() => void choose(own.id)}>Go to {own.name}</button>}
+    </p>
+  );
+}
+
 /** Workspace is who one is and where, and a menu of the workspace's pages. */
 function Workspace() {
   const who = me.value;
@@ -174,14 +197,6 @@ function Workspace() {
     document.addEventListener("pointerdown", away);
     return () => document.removeEventListener("pointerdown", away);
   }, [open]);
-  const choose = async (id: string): Promise<void> => {
-    try {
-      await api.put("/session", { workspaceId: id });
-      location.assign(href("overview"));
-    } catch (error) {
-      toast(error instanceof Problem ? error.message : "That did not work");
-    }
-  };
   const leave = async (): Promise<void> => {
     try {
       await api.delete("/session");
@@ -204,7 +219,7 @@ function Workspace() {
       {open && (
         <div class="menu-items up enter" role="group" aria-label="Workspace">
           {(who?.workspaces?.length ?? 0) > 1 && who!.workspaces!.map((w) => (
-            <button type="button" key={w.id} aria-current={w.id === who!.workspaceId || undefined} onClick={() => void choose(w.id)}>{w.name}<small>{w.role.toLowerCase()}</small></button>
+            <button type="button" key={w.id} aria-current={w.id === who!.workspaceId || undefined} onClick={() => void choose(w.id)}>{w.name}<small>{w.role?.toLowerCase()}</small></button>
           ))}
           {entries.filter((e) => e.group === "Workspace" && (!e.needs || can(e.needs))).map((e) => (
             <a key={e.page} href={href(e.page)} onClick={() => set(false)}><Icon name={e.icon} />{e.title}</a>
@@ -282,6 +297,7 @@ function Current() {
   }, [n]);
   if (!known) return <div class="page"><header><h1>There is no such page</h1></header><section class="panel"><div class="empty"><b>{page}</b><span>The address may be mistyped.</span><a class="btn" href={href("overview")}>Overview</a></div></section></div>;
   if (broken || failed) return <div class="page"><header><h1>{known.title}</h1></header><section class="panel"><Failed error={(broken ?? failed) as Error} retry={() => location.reload()} what={known.title} /></section></div>;
+  if (known.needs && me.value && !can(known.needs)) return <div class="page"><header><h1>{known.title}</h1></header><section class="panel"><NotAllowed /></section></div>;
   const Panel = loaded.get(page);
   if (!Panel) return <div class="page"><header><h1>{known.title}</h1></header><Loading /></div>;
   return <Panel key={page} id={id} query={query} />;
@@ -333,11 +349,13 @@ export function Shell() {
 
   const o = overview.value;
   const title = entries.find((e) => e.page === place.value.page)?.title ?? "Lanekeeper";
-  useEffect(() => {
+  useLayoutEffect(() => {
     const [, , mark, icon] = o ? states[o.state] ?? states.idle! : states.idle!;
     document.title = mark + title + " · Lanekeeper";
     const link = document.querySelector<HTMLLinkElement>("link[rel=icon]");
-    if (link && !link.href.endsWith(icon.replace(/^\./, ""))) link.href = icon;
+    // The address in the document is relative to the page that was opened, and the browser asks anew after
+    // each change of pages: only a whole address stays right.
+    if (link && link.getAttribute("href") !== icon) link.href = icon;
   }, [o?.state, title]);
   // The page behind a link is read from its beginning, also by a screen reader.
   const first = useRef(true);
@@ -353,7 +371,7 @@ export function Shell() {
       <div class={"app" + (folded.value ? " folded" : "") + (connection.value.mode === "stale" ? " is-stale" : "")}>
         <Nav open={more.value} shut={() => { more.value = false; }} />
         <Header palette={() => show("palette")} />
-        <main id="main" tabIndex={-1}><Stale /><Current /></main>
+        <main id="main" tabIndex={-1}><Stale /><Demo /><Current /></main>
         <TabBar more={() => { more.value = !more.value; }} isOpen={more.value} />
       </div>
       <Toasts />

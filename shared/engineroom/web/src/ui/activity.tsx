@@ -41,7 +41,7 @@ export function kindOf(a: Activity): "model" | "tool" | "phase" | "end" {
 
 /** gist is what an activity was about, in a few words. All of it is somebody's text. */
 export const gist = (a: Activity): string =>
-  (a.errorMessage || a.summary || a.title || (kindOf(a) === "model" ? ofModel(a) : kindOf(a) !== "tool" ? ofPhase(a) : flat(a.output) || flat(a.input))).replace(/\s+/g, " ").slice(0, 300);
+  (a.errorMessage || (kindOf(a) === "model" ? ofModel(a) : kindOf(a) !== "tool" ? ofPhase(a) : flat(a.output) || flat(a.input))).replace(/\s+/g, " ").slice(0, 300);
 
 /** costOf is what a row cost in micro-dollars, if that is known. */
 export const costOf = (a: { costMicroUsd?: number | null; costUsd?: number | null }): number | null =>

@@ -13,6 +13,7 @@ import { most } from "../../ui/list";
 import { Choose, Filters, Outputs, PageHead, Search, Toggle, useWidth } from "../../ui/parts";
 import { Empty, Failed, Filtered, Loading } from "../../ui/states";
 import type { PanelProps } from "..";
+import type { HistogramAnswer } from "../../app/api.gen";
 
 const surfaces = ["heartbeat", "operate", "chat", "webhook", "worker", "coordinator"].map((s) => [s, s] as const);
 const names = ["status", "surface", "skill", "agent", "q", "since", "until", "traceId"];
@@ -76,10 +77,7 @@ export default function ActivityPanel({ query }: PanelProps) {
   );
 }
 
-interface Buckets {
-  bucketSeconds: number;
-  items: { at: string; success: number; error: number; pendingApproval: number; skipped: number }[];
-}
+type Buckets = HistogramAnswer;
 
 // Histogram is how much happened when. A drag over it sets since and until.
 function Histogram({ params, since, until }: { params: Record<string, string | number | undefined | null>; since?: string; until?: string }) {

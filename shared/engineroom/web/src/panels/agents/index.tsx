@@ -9,41 +9,11 @@ import { plain } from "../tasks/text";
 import { statusOf, type Task } from "../tasks/types";
 import "../../ui/detail.css";
 import "./agents.css";
+import type { AgentHealth, AgentItem } from "../../app/api.gen";
 
-interface Vitals {
-  currentTaskId?: string;
-  progressPercent?: number;
-  currentStep?: string;
-  memoryMb?: number;
-  cpuPercent?: number;
-}
+type Agent = AgentItem;
 
-interface Agent extends Vitals {
-  id: string;
-  name: string;
-  model?: string;
-  status: string;
-  capabilities: string[];
-  coordinatorEnabled: boolean;
-  maxConcurrentTasks: number;
-  openTasks: number;
-  heartbeatIntervalSeconds: number;
-  staleThresholdSeconds: number;
-  spawner: string;
-  spawnerTarget?: string;
-  health?: string;
-  lastSeenAt?: string;
-  nextExpectedAt?: string;
-  idleSince?: string;
-  createdBy: string;
-  createdAt: string;
-  terminatedAt?: string;
-  terminationReason?: string;
-}
-
-interface Health {
-  heartbeats: (Vitals & { status: string; createdAt: string })[];
-}
+type Health = AgentHealth;
 
 const statuses = ["IDLE", "WORKING", "DEGRADED", "ERROR", "DRAINING", "TERMINATED"];
 const events = { kinds: ["agent.", "task."], every: 15_000 }; // heartbeats have no event of their own

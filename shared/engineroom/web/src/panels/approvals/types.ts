@@ -1,30 +1,7 @@
+import type { ApprovalItem } from "../../app/api.gen";
+
 /** Approval is a call that waits, or has waited, for a person's decision. */
-export interface Approval {
-  id: string;
-  status: string;
-  title?: string;
-  skill: string;
-  skillId?: string;
-  input: unknown;
-  editedInput?: unknown;
-  why?: string;
-  reason?: string;
-  result?: unknown;
-  error?: string;
-  agent: string;
-  surface: string;
-  executionId: string;
-  callId: string;
-  traceId: string;
-  requestedAt: string;
-  expiresAt: string;
-  decidedAt?: string;
-  decidedBy?: string;
-  executedAt?: string;
-  untrusted?: { what: string; where?: string; at?: string }[] | null;
-  history?: { approved: number; rejected: number; edited: number } | null;
-  inputDigest?: string;
-}
+export type Approval = ApprovalItem;
 
 export type Input = Record<string, unknown>;
 

@@ -1,15 +1,8 @@
 import { can, Choose, Empty, Filtered, Filters, fmt, List, NotAllowed, Outputs, type Page, PageHead, Panel, setQuery, Shown, Time, TraceLink, useQuery, useResource } from "../../ui";
 import "./audit.css";
+import type { AuditItem } from "../../app/api.gen";
 
-interface Entry {
-  id: string;
-  createdAt: string;
-  by: string;
-  action: string;
-  subject?: string;
-  summary?: string;
-  traceId?: string;
-}
+type Entry = AuditItem;
 
 const spans = [["-24h", "Last 24 h"], ["-168h", "Last 7 days"], ["-720h", "Last 30 days"]] as const;
 

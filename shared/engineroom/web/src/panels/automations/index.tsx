@@ -6,26 +6,9 @@ import {
   Problem, Search, seg, setQuery, Status, Time, toast, TraceLink, useKeys, useResource, type Page,
 } from "../../ui";
 import "../../ui/detail.css";
+import type { AutomationItem } from "../../app/api.gen";
 
-interface Automation {
-  id: string;
-  name: string;
-  skill: string;
-  input: unknown;
-  schedule: { cron?: string; timeZone?: string; event?: string };
-  enabled: boolean;
-  disabledBy?: string;
-  disabledReason?: string;
-  disabledAt?: string;
-  nextRunAt: string | null;
-  lastRunAt?: string;
-  lastStatus?: string;
-  lastTraceId?: string;
-  outside: boolean;
-  createdBy: string;
-  createdAt: string;
-  updatedAt: string;
-}
+type Automation = AutomationItem;
 
 const kinds = [
   "approval.approved", "approval.expired", "approval.rejected", "approval.requested", "execution.failed", "memory.saved", "objective.completed", "objective.created",

@@ -1,18 +1,16 @@
 import { usePages } from "../../app/pages";
 import { refresh } from "../../app/overview";
-import { Ago, api, can, Clear, Failed, href, Loading, PageHead, Problem, seg, toast } from "../../ui";
+import { Ago, api, can, Clear, Failed, href, Loading, PageHead, Problem, seg, toast, type Happened } from "../../ui";
+import type { OpenFailure } from "../../app/api.gen";
 
-interface Failure {
-  kind: "task" | "execution" | "message" | "delivery";
-  id: string;
-  title: string;
-  why: string;
-  at: string;
-  traceId?: string | null;
-}
+type Failure = OpenFailure;
 
 const kinds = { task: "Task", execution: "Run", message: "Message", delivery: "Delivery" };
-const events = { kinds: ["task.", "execution.", "delivery.", "message.", "failure."], apart: 5000 };
+const events = {
+  kinds: ["task.", "execution.", "delivery.", "message.", "activity"], apart: 2000,
+  // What a person dismissed, here or elsewhere, stands in the activity.
+  only: (e: Happened) => e.kind !== "activity" || e.data.skill === "failure.dismiss",
+};
 
 // where is the page on which one sees what failed.
 const where = (f: Failure): string =>

@@ -2,22 +2,9 @@ import { Ago, api, can, confirm, Empty, fmt, type Page, PageHead, Panel, Said, S
 import { form } from "../../ui/form";
 import { showOnce } from "../../ui/once";
 import "./keys.css";
+import type { KeyItem } from "../../app/api.gen";
 
-interface Key {
-  id: string;
-  name: string;
-  kind?: string;
-  prefix: string;
-  role?: string;
-  scopes?: string[] | null;
-  origins?: string[] | null;
-  persona?: string;
-  createdBy: string;
-  createdAt: string;
-  expiresAt?: string | null;
-  lastUsedAt?: string | null;
-  revokedAt?: string | null;
-}
+type Key = KeyItem;
 
 const fail = (e: unknown) => toast(e instanceof Error ? e.message : String(e));
 const list = (v: unknown) => String(v).split(/[\s,]+/).filter(Boolean);

@@ -30,7 +30,7 @@ export default function Lanes() {
 
   // What a lane is about, and what its holder does, the overview knows.
   const known = new Map(overview.value?.lanes.map((l) => [l.lane, l]));
-  const all = (held.data?.items ?? []).map((l) => ({ ...l, label: l.label || known.get(l.lane)?.label, doing: l.doing || known.get(l.lane)?.doing }));
+  const all = (held.data?.items ?? []).map((l) => ({ ...l, label: l.label || known.get(l.lane)?.label || "", doing: l.doing || known.get(l.lane)?.doing || undefined }));
   const shown = all.filter((l) => (!surface || surfaceOf(l.traceId) === surface) && (!waiting || l.wantedAt));
   const blocked = all.filter((l) => l.wantedAt && now - Date.parse(l.wantedAt) > 2000);
   const expired = all.some((l) => ended(l, now));

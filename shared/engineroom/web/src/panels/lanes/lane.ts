@@ -1,55 +1,17 @@
 import { useEffect, useRef } from "preact/hooks";
+import type { LaneItem, LaneSpan, LanesPage, PageLaneSpan, QueueItem } from "../../app/api.gen";
+export type { LanesPage };
 
 // Hold is a lane that is held now.
-export interface Hold {
-  lane: string;
-  label?: string | null;
-  holder: string;
-  doing?: string | null;
-  fence: number;
-  lockedAt: string;
-  expiresAt: string;
-  wantedAt?: string | null;
-  wantedBy?: string;
-  executionId?: string;
-  traceId?: string;
-}
+export type Hold = LaneItem;
 
-export interface Queue {
-  lane: string;
-  depth: number;
-  active: number;
-  oldestMs: number;
-  completed: number;
-  failed: number;
-  refused: number;
-  gaveUp: number;
-  waited: { untilMs?: number; jobs: number }[];
-}
+export type Queue = QueueItem;
 
-export interface LanesPage {
-  items: Hold[];
-  queues?: Queue[];
-}
 
 // Past is a hold of the last half hour, ended or not.
-export interface Past {
-  lane: string;
-  label?: string;
-  surface: string;
-  holder: string;
-  agent?: string;
-  acquiredAt: string;
-  endedAt?: string | null;
-  ended: "released" | "expired" | "forced" | "running";
-  status?: string;
-  traceId?: string;
-  changed?: boolean;
-}
+export type Past = LaneSpan;
 
-export interface History {
-  items: Past[];
-}
+export type History = PageLaneSpan;
 
 const prefixes: Record<string, string> = { hb: "heartbeat", op: "operate", ch: "chat", wh: "webhook", wk: "worker", co: "coordinator" };
 

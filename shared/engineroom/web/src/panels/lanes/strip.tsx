@@ -101,7 +101,7 @@ function Mark({ hold: h, x, left, now }: { hold: Past; x: (t: number) => number;
 }
 
 function toneOf(h: Past) {
-  if (h.ended === "forced" || h.status === "failed" || h.status === "error") return "m failed";
+  if (h.ended === "forced" || h.status === "failed") return "m failed";
   if (!h.endedAt) return "m active";
   return h.ended === "expired" ? "m warn" : "m";
 }

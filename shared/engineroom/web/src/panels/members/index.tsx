@@ -1,13 +1,8 @@
 import { api, can, confirm, Empty, fmt, me, type Page, PageHead, Panel, Shown, Tag, Time, toast, useResource } from "../../ui";
 import { form } from "../../ui/form";
+import type { MemberItem } from "../../app/api.gen";
 
-interface Member {
-  userId: string;
-  email: string;
-  name?: string;
-  role: string;
-  createdAt: string;
-}
+type Member = MemberItem;
 
 const roles = [
   { value: "MEMBER", label: "Member: reads, creates tasks, talks with the agent" },

@@ -8,18 +8,9 @@ import {
 } from "../../ui";
 import "../../ui/detail.css";
 import "./memory.css";
+import type { MemoryItem } from "../../app/api.gen";
 
-interface Memory {
-  id: string;
-  agent: string;
-  category: string;
-  content: string;
-  importance: number;
-  traceId?: string;
-  expiresAt?: string;
-  createdAt: string;
-  updatedAt: string;
-}
+type Memory = MemoryItem;
 
 const events = { kinds: ["memory.", "activity"], apart: 10_000, every: 60_000 };
 const filters = ["q", "category", "agent", "minImportance", "expired"];

@@ -7,40 +7,9 @@ import {
 } from "../../ui";
 import "../../ui/detail.css";
 import "./objectives.css";
+import type { ObjectiveItem } from "../../app/api.gen";
 
-interface Step {
-  number: number;
-  title: string;
-  skill?: string;
-  inputs?: unknown;
-  doneCriterion?: string;
-  status: string;
-  attempts: number;
-  result?: string;
-  executionId?: string;
-  endedAt?: string;
-}
-
-interface Objective {
-  id: string;
-  title: string;
-  description?: string;
-  priority: number;
-  doneCriterion?: string;
-  status: string;
-  statusReason?: string;
-  planVersion: number;
-  stepsDone?: number;
-  stepsTotal?: number;
-  nextStep?: string;
-  summary?: string;
-  outside: boolean;
-  createdBy: string;
-  createdAt: string;
-  updatedAt: string;
-  completedAt?: string;
-  steps?: Step[];
-}
+type Objective = ObjectiveItem;
 
 const events = { kinds: ["objective."] };
 const clear = (): void => setQuery({ q: null, status: null, minPriority: null });

@@ -5,31 +5,20 @@ import { Bar, Said } from "../../ui/marks";
 import { Panel, useWidth } from "../../ui/parts";
 import { Empty } from "../../ui/states";
 import type { Tone } from "../../ui/status";
+import type { BudgetItem, BudgetSeries } from "../../app/api.gen";
 
-interface Budget {
-  id: string;
-  name?: string;
-  scope?: string;
-  scopeType?: string;
-  allocated?: number;
-  allocatedTokens?: number;
-}
+type Budget = BudgetItem;
 
-interface Series {
-  budgetId: string;
-  allocated: number;
-  items: { day: string; tokens: number; microUsd: number; remaining: number }[];
-  projection: { advice?: string; exhaustsAt?: string | null; projectedExhaustionAt?: string | null } | null;
-}
+type Series = BudgetSeries;
 
-const tones: Record<string, Tone> = { CONTINUE: "done", THROTTLE: "warn", REALLOCATE: "warn", STOP: "failed" };
+const tones: Record<string, Tone> = { CONTINUE: "done", THROTTLE: "warn", STOP: "failed" };
 
 /** Burn is what was spent today, and how the workspace's budget goes down. */
 export function Burn({ o }: { o: Overview }) {
   const budgets = useResource<Page<Budget>>("/budgets", { limit: 50 }, { kinds: ["budget."] });
-  const budget = budgets.data?.items.find((b) => /global|workspace/i.test(b.scope ?? b.scopeType ?? "")) ?? budgets.data?.items[0];
+  const budget = budgets.data?.items.find((b) => b.scope === "global") ?? budgets.data?.items[0];
   const series = useResource<Series>(budget ? `/budgets/${budget.id}/series` : null, { days: 30 }, { every: 60_000 });
-  const advice = series.data?.projection?.advice;
+  const advice = series.data?.projection.recommendation;
   const { today } = o;
   const share = today.capMicroUsd ? today.microUsd / today.capMicroUsd : today.capTokens ? today.tokens / today.capTokens : null;
   return (

@@ -16,6 +16,7 @@ import { toast } from "../../ui/toast";
 import type { PanelProps } from "..";
 import type { TraceRow } from "../traces/types";
 import { Burn } from "./burn";
+import type { TaskItem } from "../../app/api.gen";
 
 const phases = ["heal", "plan", "automate", "advance", "reflect", "remember"];
 const surfaces = ["heartbeat", "operate", "chat", "webhook", "worker", "coordinator"];
@@ -157,21 +158,17 @@ function Lanes({ o }: { o: Overview }) {
   );
 }
 
-interface Task {
-  id: string;
-  title: string;
-  status: string;
-  progressPercent: number;
-  currentStep?: string;
-  startedAt?: string;
-  whySummary?: string;
-}
+type Task = TaskItem;
+
+// shown are the reasons that have room beside the tasks at work; rest is how many tasks wait for others.
+const shown = (o: Overview, beside: number) => o.tasks.byReason.slice(0, Math.max(1, 4 - beside));
+const rest = (o: Overview, beside: number): number => o.tasks.waiting - shown(o, beside).reduce((n, r) => n + r.count, 0);
 
 function Tasks({ o }: { o: Overview }) {
   const running = useResource<Page<Task>>("/agent-tasks", { status: "RUNNING", limit: 4 }, { kinds: ["task."] });
-  const words: Record<string, string> = {};
+  const waiting = fmt.count(o.tasks.waiting) + (o.tasks.waitingMore ? "+" : "");
   return (
-    <Panel title="Tasks at work" note={`${o.tasks.working} at work, ${fmt.count(o.tasks.waiting)} waiting`} more={["Board", "tasks"]}>
+    <Panel title="Tasks at work" note={`${o.tasks.working} at work, ${waiting} waiting`} more={["Board", "tasks"]}>
       <Shown of={running} what="Tasks" lines={3}>{(data) => data.items.length === 0 && o.tasks.waiting === 0
         ? <Empty title="No task is at work" command={'lanekeeper tasks create "Check broken links"'}>A task is durable work for an agent.</Empty>
         : (
@@ -183,9 +180,10 @@ function Tasks({ o }: { o: Overview }) {
                 <Bar share={t.progressPercent / 100} tone="active" />
               </li>
             ))}
-            {o.tasks.byReason.slice(0, Math.max(1, 4 - data.items.length)).map((r) => (
-              <li key={r.code}><div class="row"><a class="trunc lnk" href={href("tasks", { reasonCode: r.code })}><Glyph tone="queued" /> {words[r.code] ?? capital(r.code.replaceAll("_", " "))}</a><small class="num">{fmt.plural(r.count, "task")}</small></div></li>
+            {shown(o, data.items.length).map((r) => (
+              <li key={r.code}><div class="row"><a class="trunc lnk" href={href("tasks", { reasonCode: r.code })}><Glyph tone="queued" /> {capital(r.code.replaceAll("_", " "))}</a><small class="num">{fmt.plural(r.count, "task")}</small></div></li>
             ))}
+            {rest(o, data.items.length) > 0 && <li><a class="lnk muted" href={href("tasks", { status: "PENDING" })}>and {fmt.count(rest(o, data.items.length))}{o.tasks.waitingMore && " or more"} more wait</a></li>}
           </ul>
         )}
       </Shown>

@@ -1,11 +1,8 @@
 import { api, can, confirm, Empty, fmt, NotAllowed, type Page, PageHead, Panel, seg, Shown, Time, toast, useResource } from "../../ui";
 import { form } from "../../ui/form";
+import type { SecretItem } from "../../app/api.gen";
 
-interface Secret {
-  name: string;
-  createdAt: string;
-  updatedAt: string;
-}
+type Secret = SecretItem;
 
 const fail = (e: unknown) => toast(e instanceof Error ? e.message : String(e));
 

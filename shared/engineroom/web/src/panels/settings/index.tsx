@@ -1,15 +1,10 @@
-import { useLayoutEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, can, confirm, me, PageHead, Panel, Problem, seg, Shown, toast, useResource } from "../../ui";
 import { groups, labels } from "./labels";
 import "./settings.css";
+import type { WorkspaceItem } from "../../app/api.gen";
 
-interface Workspace {
-  id: string;
-  slug: string;
-  name: string;
-  role?: string;
-  settings: Record<string, unknown>;
-}
+type Workspace = WorkspaceItem;
 
 // Settings shows what bounds the agents of the workspace, and changes it.
 export default function Settings() {
@@ -25,20 +20,31 @@ export default function Settings() {
 
 function Form({ workspace: w, reload }: { workspace: Workspace; reload: () => void }) {
   const may = can("patch-workspace");
-  const now = Object.fromEntries(Object.entries(w.settings).filter(([, v]) => typeof v === "number").map(([k, v]) => [k, String(v)]));
+  const now = numbersOf(w);
   const [name, setName] = useState(w.name);
   const [values, setValues] = useState<Record<string, string>>(now);
   const [wrong, setWrong] = useState<Record<string, string>>({});
-  useLayoutEffect(() => { setName(w.name); setValues(now); }, [w.name, JSON.stringify(now)]); // what is typed stays while the same is read anew
+  // What is typed stays when the settings are read anew, also where somebody else has changed others.
+  const read = useRef({ name: w.name, now });
+  useLayoutEffect(() => {
+    const was = read.current;
+    read.current = { name: w.name, now };
+    setName((typed) => (typed === was.name ? w.name : typed));
+    setValues((typed) => ({ ...typed, ...Object.fromEntries(Object.keys(now).filter((k) => (typed[k] ?? was.now[k]) === was.now[k]).map((k) => [k, now[k]!])) }));
+  }, [w.name, JSON.stringify(now)]);
   const changed = Object.keys(now).filter((k) => values[k] !== now[k]);
   const dirty = changed.length > 0 || name !== w.name;
   const save = async (e: Event) => {
     e.preventDefault();
     try {
-      await api.patch(`/workspaces/${seg(w.id)}`, {
+      const saved = await api.patch<Workspace>(`/workspaces/${seg(w.id)}`, {
         ...(name !== w.name ? { name } : {}),
         ...(changed.length ? { settings: Object.fromEntries(changed.map((k) => [k, values[k] === "" ? null : Number(values[k])])) } : {}),
       });
+      // The answer may differ from what was typed: a field that was emptied has its default.
+      read.current = { name: saved.name, now: numbersOf(saved) };
+      setName(saved.name);
+      setValues(read.current.now);
       setWrong({});
       toast("The settings are saved");
       reload();
@@ -73,6 +79,10 @@ function Form({ workspace: w, reload }: { workspace: Workspace; reload: () => vo
       {can("delete-workspace") && <Panel title="Delete"><div class="fields danger"><p class="dim">The workspace, its agents, tasks, memories and traces are deleted for good.</p><button type="button" class="btn danger" onClick={() => void remove(w)}>Delete the workspace</button></div></Panel>}
     </form>
   );
+}
+
+function numbersOf(w: Workspace): Record<string, string> {
+  return Object.fromEntries(Object.entries(w.settings).filter(([, v]) => typeof v === "number").map(([k, v]) => [k, String(v)]));
 }
 
 // fieldsOf reads a refusal's fields: "settings.stepsPerRun must be 1 to 1000".

@@ -1,71 +1,17 @@
 // Health is how a skill did in the last days.
-export interface Health {
-  skill: string;
-  kind: string;
-  scope: string;
-  effect: string;
-  enabled: boolean;
-  disabledBy?: string | null;
-  reason?: string | null;
-  calls: number;
-  failed: number;
-  successRate?: number | null;
-  p50Ms?: number | null;
-  p95Ms?: number | null;
-  streak: number;
-  lastError?: string | null;
-  lastAt?: string | null;
-  series: Day[];
-  heal?: { id: string; at: string; reason: string; status: string } | null;
-}
+import type { AutomationItem, CallsOfDay, HealItem, SkillItem, SkillsHealthItem, SwitchItem } from "../../app/api.gen";
 
-export interface Day {
-  day: string;
-  calls: number;
-  failed: number;
-}
+export type Health = SkillsHealthItem;
 
-export interface Skill {
-  id: string;
-  name: string;
-  description: string;
-  parameters: unknown;
-  kind: string;
-  scope: string;
-  effect: string;
-  requiresApproval: boolean;
-  timeoutSeconds: number | null;
-  serial: boolean;
-  enabled: boolean;
-  config?: unknown;
-}
+export type Day = CallsOfDay;
 
-export interface Heal {
-  id: string;
-  skill: string;
-  code: string;
-  failures: number;
-  automations: string[];
-  status: string;
-  probeAt?: string;
-  traceId: string;
-  createdAt: string;
-}
+export type Skill = SkillItem;
 
-export interface Switch {
-  id: string;
-  scope: string;
-  target?: string;
-  reason?: string;
-  active: boolean;
-  setBy: string;
-  setAt: string;
-}
+export type Heal = HealItem;
 
-export interface Automation {
-  id: string;
-  name: string;
-}
+export type Switch = SwitchItem;
+
+export type Automation = AutomationItem;
 
 // whose says whose fault the errors of a class are.
 export const whose: Record<string, string> = {

@@ -1,42 +1,13 @@
 import { fmt } from "../../ui";
+import type { BudgetItem, BudgetSeries, Projection, UsageItem } from "../../app/api.gen";
+export type { Projection };
 
-export interface Budget {
-  id: string;
-  scope: string;
-  scopeId?: string;
-  allocated: number;
-  consumed: number;
-  reserved: number;
-  remaining: number;
-  overdraft: number;
-  allocatedMicroUsd?: number;
-  consumedMicroUsd: number;
-  periodStart: string;
-  periodEnd: string;
-}
+export type Budget = BudgetItem;
 
-export interface Projection {
-  remainingTokens: number;
-  dailyBurnRate: number;
-  daysUntilExhaustion: number | null;
-  projectedExhaustionDate: string | null;
-  recommendation: "CONTINUE" | "THROTTLE" | "STOP";
-}
 
-export interface Series {
-  budgetId: string;
-  allocated: number;
-  items: { day: string; tokens: number; microUsd: number; remaining: number }[];
-  projection?: Projection & { rateYesterday: number; rateWeek: number };
-}
+export type Series = BudgetSeries;
 
-export interface Usage {
-  key: string;
-  keys?: string[];
-  calls: number;
-  totalTokens: number;
-  costMicroUsd: number;
-}
+export type Usage = UsageItem;
 
 export const dayMs = 86_400_000;
 

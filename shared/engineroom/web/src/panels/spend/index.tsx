@@ -7,7 +7,7 @@ import { Days } from "./days";
 import { useAll, useProjections } from "./read";
 import "./spend.css";
 
-const spans = [["-7d", "7 d"], ["", "Period"], ["-90d", "90 d"]] as const;
+const spans = [["today", "Today"], ["-7d", "7 d"], ["", "Period"], ["-90d", "90 d"]] as const;
 const splits = [["model", "Model"], ["operation", "Operation"], ["agent", "Agent"], ["surface", "Surface"]] as const;
 
 // Spend shows what agents cost, and how long their budgets last.
@@ -93,7 +93,7 @@ function Using({ main, now }: { main?: Budget; now: number }) {
   const span = query.get("since");
   const today = Math.floor(now / dayMs) * dayMs;
   const period = main && Date.parse(main.periodEnd) - Date.parse(main.periodStart) > dayMs ? Date.parse(main.periodStart) : today - 29 * dayMs;
-  const from = span === "-7d" ? today - 6 * dayMs : span === "-90d" ? today - 89 * dayMs : Math.max(period, today - 89 * dayMs);
+  const from = span === "today" ? today : span === "-7d" ? today - 6 * dayMs : span === "-90d" ? today - 89 * dayMs : Math.max(period, today - 89 * dayMs);
   const since = new Date(from).toISOString();
   const split = query.get("split") ?? "model";
   const by = query.get("by") ?? "operation";
@@ -105,7 +105,7 @@ function Using({ main, now }: { main?: Budget; now: number }) {
       <Panel title="Tokens a day" note={`by ${split}`} aside={<Seg label="Split by" now={split} of={splits} onChange={(v) => setQuery({ split: v === "model" ? null : v })} />}>
         <Shown of={daily} what="The usage">{(rows) => (rows.length ? <Days rows={rows} from={from} to={now} by={split} /> : <Empty title="No tokens were used">No model was called in this time.</Empty>)}</Shown>
       </Panel>
-      <Panel title={by === "skill" ? "By skill" : "By operation"} note={span ? `last ${span.slice(1, -1)} days` : "this period"}
+      <Panel title={by === "skill" ? "By skill" : "By operation"} note={span === "today" ? "today" : span ? `last ${span.slice(1, -1)} days` : "this period"}
         aside={<Seg label="Sums by" now={by} of={[["operation", "Operation"], ["skill", "Skill"]]} onChange={(v) => setQuery({ by: v === "operation" ? null : v })} />}>
         <Shown of={sums} what="The usage">{(rows) => (rows.length ? <Sums rows={rows} by={by} /> : <Empty title="No tokens were used">No model was called in this time.</Empty>)}</Shown>
       </Panel>
@@ -115,22 +115,26 @@ function Using({ main, now }: { main?: Budget; now: number }) {
 
 const most = 8;
 
+type Sum = Pick<Usage, "key" | "calls" | "totalTokens" | "costMicroUsd">;
+
 // Sums lists what cost most. The cost of a model call is shared among the skills that it asked for.
 function Sums({ rows, by }: { rows: Usage[]; by: string }) {
-  const sorted = [...rows].sort((a, b) => b.totalTokens - a.totalTokens);
+  const priced = rows.some((r) => r.costMicroUsd > 0);
+  const of = (r: Sum): number => (priced ? r.costMicroUsd : r.totalTokens);
+  const sorted: Sum[] = [...rows].sort((a, b) => of(b) - of(a) || b.totalTokens - a.totalTokens);
   const head = sorted.slice(0, most);
   const rest = sorted.slice(most);
   if (rest.length) {
     head.push({ key: `${rest.length} others`, calls: 0, totalTokens: rest.reduce((n, r) => n + r.totalTokens, 0), costMicroUsd: rest.reduce((n, r) => n + r.costMicroUsd, 0) });
   }
-  const largest = Math.max(1, head[0]!.totalTokens);
+  const largest = Math.max(1, ...head.map(of));
   return (
     <table class="tbl sums" aria-label={`Tokens and cost by ${by}`}>
       <thead class="sr"><tr><th>{by}</th><th>Tokens</th><th>Cost</th></tr></thead>
       <tbody>
         {head.map((r) => (
           <tr key={r.key}>
-            <td class="name"><span class="trunc" title={r.key}>{r.key || "others"}</span><span class="ttl"><i style={{ width: `${(100 * r.totalTokens) / largest}%` }} /></span></td>
+            <td class="name"><span class="trunc" title={r.key}>{r.key || "others"}</span><span class="ttl"><i style={{ width: `${(100 * of(r)) / largest}%` }} /></span></td>
             <td class="r">{fmt.tokens(Math.round(r.totalTokens))}</td>
             <td class="r muted">{fmt.money(r.costMicroUsd)}</td>
           </tr>

@@ -32,8 +32,7 @@ function Body({ t, names, reload, close }: { t: Task; names: Map<string, string>
   const act = (fn: (t: Task) => Promise<boolean>) => async () => {
     if (await fn(t)) reload();
   };
-  const needs = (t.metadata?.requiredCapabilities as string[] | undefined) ?? [];
-  const estimate = t.metadata?.estimatedTokens as number | undefined;
+  const { requiredCapabilities: needs = [], estimatedTokens: estimate } = (t.metadata ?? {}) as { requiredCapabilities?: string[]; estimatedTokens?: number };
   const attempts = attemptsOf(log.data?.items ?? []);
   const status = statusOf(t);
   const agent = t.agentId && <a class="link" href={href("agents/" + seg(t.agentId))}>{names.get(t.agentId) ?? fmt.short(t.agentId, 8)}</a>;

@@ -1,83 +1,16 @@
 import type { Tone } from "../../ui";
+import type { TaskExplanation, TaskGraph, TaskItem, TaskLogItem, TaskReason } from "../../app/api.gen";
 
 /** Task is a task of the API; a single one has more than a listed one. */
-export interface Task {
-  id: string;
-  title: string;
-  description?: string;
-  taskType?: string;
-  status: string;
-  statusReason?: string;
-  cancelled: boolean;
-  priority: number;
-  attempt: number;
-  agentId?: string;
-  sessionKey?: string;
-  progressPercent: number;
-  currentStep?: string;
-  estimatedDurationMinutes?: number;
-  estimatedCompletionAt?: string;
-  retryCount: number;
-  maxRetries: number;
-  retryBackoffSeconds: number;
-  nextAttemptAt?: string;
-  lastError?: string;
-  summary?: string;
-  inputContext?: unknown;
-  outputResult?: unknown;
-  checkpointData?: unknown;
-  metadata?: Record<string, unknown>;
-  tags: string[];
-  projectId?: string;
-  threadId?: string;
-  dependsOn: string[];
-  blocks: string[];
-  outside: boolean;
-  createdBy: string;
-  createdAt: string;
-  assignedAt?: string;
-  startedAt?: string;
-  completedAt?: string;
-  failedAt?: string;
-  updatedAt: string;
-  reasonCode?: string | null;
-  whySummary?: string | null;
-}
+export type Task = TaskItem;
 
-export interface Reason {
-  code: string;
-  message: string;
-  taskId?: string;
-  status?: string;
-  threadId?: string;
-  until?: string;
-}
+export type Reason = TaskReason;
 
-export interface Why {
-  summary: string;
-  reasons: Reason[];
-}
+export type Why = TaskExplanation;
 
-export interface LogRow {
-  id: string;
-  level: string;
-  event: string;
-  message: string;
-  previousStatus?: string;
-  newStatus?: string;
-  attempt?: number;
-  agentId?: string;
-  stackTrace?: string;
-  actor: string;
-  traceId?: string;
-  createdAt: string;
-}
+export type LogRow = TaskLogItem;
 
-export interface Graph {
-  nodes: { id: string; title: string; status: string; reasonCode?: string | null; hops: number }[];
-  edges: { from: string; to: string; blocking: boolean }[];
-  truncated: boolean;
-}
+export type Graph = TaskGraph;
 
 /** statusOf is a task's status for people: an aborted task that is never requeued is cancelled. */
 export const statusOf = (t: { status: string; cancelled?: boolean; reasonCode?: string | null }): string =>

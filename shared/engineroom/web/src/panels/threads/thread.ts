@@ -1,56 +1,14 @@
-export interface Lock {
-  state: "active" | "stale";
-  executionId: string;
-  stack: string[];
-  lockedAt: string;
-  ageMs: number;
-  parkedBy?: string;
-  parkedUntil?: string;
-}
+import type { MessageItem, OutgoingItem, ThreadExplanation, ThreadItem, ThreadLock } from "../../app/api.gen";
 
-export interface Thread {
-  id: string;
-  channel: string;
-  address: string;
-  policy: string;
-  lock?: Lock | null;
-  queued: number;
-  createdAt: string;
-  updatedAt: string;
-  expiresAt?: string | null;
-  lastMessage?: { role: string; text: string; at: string } | null;
-  holder?: { executionId: string; agent: string; expiresAt: string; stale: boolean } | null;
-}
+export type Lock = ThreadLock;
 
-export interface Why {
-  held: boolean;
-  summary: string;
-  lock?: Lock | null;
-  doing?: string;
-  freesAt?: string | null;
-  queued: number;
-  waiting: { messageId: string; executionId?: string; since: string; expiresAt?: string }[];
-}
+export type Thread = ThreadItem;
 
-export interface Message {
-  id: string;
-  role: string;
-  body: string;
-  executionId?: string;
-  createdAt: string;
-}
+export type Why = ThreadExplanation;
 
-export interface Outgoing {
-  id: string;
-  body: string;
-  status: string;
-  executionId?: string;
-  attempts: number;
-  lastError?: string;
-  expiresAt?: string | null;
-  createdAt: string;
-  sentAt?: string | null;
-}
+export type Message = MessageItem;
+
+export type Outgoing = OutgoingItem;
 
 // stateOf is the state of a thread's lock as the status table knows it.
 export const stateOf = (t: { lock?: Lock | null }) => (!t.lock ? "free" : t.lock.parkedBy ? "parked" : t.lock.state === "stale" ? "stale" : "held");

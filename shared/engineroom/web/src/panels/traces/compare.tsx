@@ -49,7 +49,7 @@ function Both({ a, b }: { a: Trace; b: Trace }) {
   return (
     <Panel label="Comparison">
       <table class="tbl fixed compare">
-        <thead><tr><th scope="col">{titleOf({ ...a, title: a.title ?? a.executions[0]?.title })} <TraceLink id={a.traceId} keep={12} /></th><th class="r took" scope="col">Took</th><th scope="col">{titleOf({ ...b, title: b.title ?? b.executions[0]?.title })} <TraceLink id={b.traceId} keep={12} /></th><th class="r took" scope="col">Took</th></tr></thead>
+        <thead><tr><th scope="col">{titleOf({ ...a, title: a.executions[0]?.title })} <TraceLink id={a.traceId} keep={12} /></th><th class="r took" scope="col">Took</th><th scope="col">{titleOf({ ...b, title: b.executions[0]?.title })} <TraceLink id={b.traceId} keep={12} /></th><th class="r took" scope="col">Took</th></tr></thead>
         <tbody>
           {facts.map(([name, of]) => <tr key={name} class={of(a) === of(b) ? "" : "differs"}><td class="muted">{name}</td><td class="r">{of(a)}</td><td class="muted">{name}</td><td class="r">{of(b)}</td></tr>)}
           {rows.map(([x, y], i) => (

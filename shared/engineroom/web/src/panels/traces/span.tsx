@@ -17,7 +17,6 @@ const icons = { model: "spark", tool: "tool", lane: "lane", exec: "run", phase: 
 function stepOf(span: Span, steps: Step[]): Step | undefined {
   const id = span.activity?.executionId ?? span.execution?.id;
   const own = steps.filter((s) => s.executionId === id && s.kind === "model");
-  if (span.activity?.step) return own.find((s) => s.step === span.activity!.step);
   if (span.kind === "exec") return own[0];
   const end = span.end ?? span.start;
   if (span.kind === "model") return own.reduce<Step | undefined>((best, s) => (!best || Math.abs(+new Date(s.createdAt) - end) < Math.abs(+new Date(best.createdAt) - end) ? s : best), undefined);
@@ -80,7 +79,7 @@ export function SpanPane({ span, trace, onClose }: { span: Span; trace: Trace; o
         ["Step", step && execution ? <>{step.step} of execution <span class="mono" title={execution.id}>…{execution.id.slice(-6)}</span></> : null],
         ["Agent", full?.agent ?? span.execution?.agent ?? null],
         ["Model", full?.model ?? null],
-        ["Tokens", usage ? <>{fmt.tokens(usage.promptTokens)} in · {fmt.tokens(usage.completionTokens)} out{usage.cachedTokens ? <span class="muted"> · {fmt.tokens(usage.cachedTokens)} cached</span> : null}</> : null],
+        ["Tokens", usage ? <>{fmt.tokens(usage.promptTokens)} in · {fmt.tokens(usage.completionTokens)} out</> : null],
         ["Cost", span.cost ? fmt.money(span.cost) : null],
         ["Lane", span.hold ? <span class="mono">{span.hold.lane}</span> : span.execution?.subject ? <a class="mono link" href={href("lanes/" + encodeURIComponent(span.execution.subject))}>{fmt.short(span.execution.subject, 30)}</a> : null],
         ["Fence", span.hold?.fence ?? null],

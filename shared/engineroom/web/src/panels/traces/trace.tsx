@@ -41,7 +41,7 @@ function Whole({ t, query }: { t: Trace; query: URLSearchParams }) {
   const wanted = query.get("span");
   const span = spans.find((s) => s.id === wanted) ?? null;
   const first = t.executions[0];
-  const title = titleOf({ ...t, title: t.title ?? first?.title });
+  const title = titleOf({ ...t, title: first?.title });
   const runs = t.executions.find((e) => e.status === "running" || e.status === "waiting" || e.status === "parked");
   if (!t.endedAt) void second.value;
   const models = t.activities.filter((a) => kindOf(a) === "model").length;

@@ -1,0 +1,103 @@
+package engineroom_test
+
+// liveTests are the tests of what the page does while things happen, and while it can't hear of them; and of
+// its types.
+var liveTests = []func(*room){types, nothingIsMissedAtFirst, typedTextStays, dismissedElsewhere, pollsWithoutAStream}
+
+// intercepted lets the test answer requests, or hold them back, from the first one on.
+const intercepted = `(() => {
+	const ask = window.fetch;
+	window.streams = 0;
+	window.fetch = async (url, how) => {
+		if (how?.headers?.Accept === "text/event-stream") window.streams++;
+		const answer = await window.answer?.(String(url), how);
+		return answer ?? ask(url, how);
+	};
+})()`
+
+// nothingIsMissedAtFirst: what happens between the first reads of a page and its first stream is seen.
+func nothingIsMissedAtFirst(r *room) {
+	r.open("overview") // signs in
+	r.must(r.Before(r.ctx, intercepted+`;window.answer = (url, how) =>
+		how?.headers?.Accept === "text/event-stream" && !window.released ? new Promise(done => { window.release = () => { window.released = true; done(); }; }) : undefined`))
+	r.open("activity")
+	r.until(`window.release && document.querySelectorAll("table[aria-label=Activity] tbody tr").length`)
+	r.ask("POST", "/objectives", map[string]any{"title": "Too early for the stream", "description": "seen all the same"}, nil)
+	r.must(r.Eval(r.ctx, `window.release()`, nil))
+	r.until(one(".live.live"))
+	r.until(says("table[aria-label=Activity] tbody tr", "objective.create"))
+	r.until(`[...document.querySelectorAll("table[aria-label=Activity] tbody tr")].some(e => e.textContent.includes("Too early for the stream"))`)
+}
+
+// resets makes the stream begin anew with a reset, once, as after the restore of a backup.
+const resets = `(() => {
+	let told = false;
+	window.answer = (url, how) => {
+		if (how?.headers?.Accept !== "text/event-stream" || told) return;
+		told = true;
+		return new Response("id: 0-0\nevent: reset\ndata: {}\n\n", {headers: {"Content-Type": "text/event-stream"}});
+	};
+	window.dispatchEvent(new Event("offline")); // ends the stream
+	window.dispatchEvent(new Event("online"));
+})()`
+
+// typedTextStays: a reset reads all data anew, and what is typed into a form stays.
+func typedTextStays(r *room) {
+	r.open("overview")
+	r.must(r.Before(r.ctx, intercepted))
+	r.open("settings")
+	r.until(one(".live.live"))
+	r.fill(`input[name=beatMemories]`, "7")
+	var me struct{ WorkspaceID string }
+	r.ask("GET", "/me", nil, &me)
+	r.ask("PATCH", "/workspaces/"+me.WorkspaceID, map[string]any{"settings": map[string]any{"toolRetries": 3}}, nil)
+	r.must(r.Eval(r.ctx, resets, nil))
+	r.until(one(`input[name=toolRetries]`) + `.value === "3"`)
+	r.until(one(`input[name=beatMemories]`) + `.value === "7" && ` + says(".save", "Save 1 change"))
+
+	id := r.task("Mend the fence", nil)
+	r.open("tasks/" + id)
+	r.until(one(".live.live"))
+	r.click(says(".det button", "Edit"))
+	r.fillIn(`input[name=title]`, "Mend the old fence")
+	r.ask("PATCH", "/agent-tasks/"+id, map[string]any{"description": "It leans."}, nil)
+	r.must(r.Eval(r.ctx, resets, nil))
+	r.until(says(".det", "It leans."))
+	r.until(one(`dialog input[name=title]`) + `.value === "Mend the old fence"`)
+	r.ask("PATCH", "/workspaces/"+me.WorkspaceID, map[string]any{"settings": map[string]any{"toolRetries": nil}}, nil)
+}
+
+// dismissedElsewhere: a failure that another person dismisses leaves the list without a reload.
+func dismissedElsewhere(r *room) {
+	var run struct{ ID string }
+	r.ask("POST", "/executions", map[string]any{"agent": "scout", "input": map[string]any{"title": "Paint the shed"}}, &run)
+	r.ask("POST", "/executions/"+run.ID+"/fail", map[string]any{"reason": "no paint"}, nil)
+	r.open("failures")
+	r.until(one(".live.live"))
+	r.until(row("Paint the shed"))
+	var all struct{ Items []struct{ ID, At string } }
+	r.ask("GET", "/failures", nil, &all)
+	for _, f := range all.Items {
+		if f.ID == run.ID {
+			r.ask("POST", "/failures/execution/"+run.ID+"/dismiss", map[string]any{"at": f.At}, nil)
+		}
+	}
+	r.until("!" + row("Paint the shed"))
+}
+
+// pollsWithoutAStream: where streams fail the page asks for events again and again, and says so. Where
+// that fails too, it says since when, and comes back by itself.
+func pollsWithoutAStream(r *room) {
+	r.open("overview")
+	r.must(r.Before(r.ctx, intercepted+`;window.answer = (url, how) =>
+		how?.headers?.Accept === "text/event-stream" || window.silent && /\/events/.test(url) ? new Response("{}", {status: 502}) : undefined`))
+	r.open("activity")
+	r.until(says(".live.polling", "Polling"))
+	r.ask("POST", "/objectives", map[string]any{"title": "Heard by asking", "description": "without a stream"}, nil)
+	r.until(`[...document.querySelectorAll("table[aria-label=Activity] tbody tr")].some(e => e.textContent.includes("Heard by asking"))`)
+	r.must(r.Eval(r.ctx, `window.silent = true`, nil))
+	r.until(`document.querySelector(".stale")?.textContent.includes("Not live since") && document.querySelector(".app.is-stale") && document.querySelectorAll("table[aria-label=Activity] tbody tr").length`)
+	r.must(r.Eval(r.ctx, `window.answer = undefined`, nil))
+	r.click(says(".stale .btn", "Try now"))
+	r.until(one(".live.live") + ` && !document.querySelector(".stale")`)
+}

@@ -1,0 +1,202 @@
+package engineroom_test
+
+import (
+	"encoding/csv"
+	"net/http"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// strangerTests are those of people who see the page for the first time, or may do little, and of what
+// goes wrong.
+var strangerTests = []func(*room){strangersWalk, asAMember, exportsForSpreadsheets, panelsThatFail, panelsThatAreLate, oddAddresses}
+
+// pages are all panels.
+var pages = []string{
+	"overview", "activity", "traces", "console", "tasks", "objectives", "automations", "agents", "approvals", "failures", "lanes", "threads",
+	"skills", "spend", "memory", "webhooks", "members", "keys", "secrets", "settings", "audit",
+}
+
+// strangersWalk: from the link that the first start prints, four questions are answered with few clicks.
+func strangersWalk(r *room) {
+	r.must(r.Goto(r.ctx, r.URL+"/sign-in#workspace="+string(workspace.Demo)+"&token="+r.Token))
+	r.until(says(".demo", "This is a demo"))
+	r.signedIn = true
+	clicks := 0
+	click := func(element string) {
+		r.Helper()
+		r.click(element)
+		clicks++
+	}
+	answered := func(question string, most int) {
+		r.Helper()
+		r.Logf("%s: %d clicks", question, clicks)
+		if clicks > most {
+			r.Errorf("%s takes %d clicks, want %d at most", question, clicks, most)
+		}
+		clicks = 0
+	}
+	home := func() {
+		r.Helper()
+		r.click(`document.querySelector(".brand")`)
+		r.until(`location.pathname === "/engine/overview"`)
+		r.settles()
+	}
+
+	r.until(one(".sentence"))
+	click(says("header.top a", "Today"))
+	click(says("[role=group] button, .seg button", "Today"))
+	r.until(`document.querySelector(".sums tbody tr .name")?.textContent.includes("weigh price against quality")`)
+	answered("Which call cost most today?", 2)
+
+	home()
+	click(says(".nav a", "Tasks"))
+	r.until(card("Order 40 kg of vanilla") + `?.textContent.includes("waits for Compare three offers for vanilla")`)
+	answered("Why does this task wait?", 1)
+	click(card("Order 40 kg of vanilla") + `.querySelector("a") ?? ` + card("Order 40 kg of vanilla"))
+	r.until(says(".why", "Compare three offers for vanilla"))
+
+	home()
+	clicks = 0
+	r.until(says("#main section", "Ada counts the freezer (demo)"))
+	answered("Who holds this lane?", 0)
+	click(says(".nav a", "Lanes"))
+	r.until(says("#main", "stock-taking") + ` && ` + says("#main", "Ada counts the freezer (demo)"))
+
+	home()
+	clicks = 0
+	click(`[...document.querySelectorAll("#main section a.btn, #main section button.btn")].find(e => e.textContent.includes("Review"))`)
+	r.until(says(".args dd", "A. Okafor"))
+	click(says(".ap .foot button:enabled", "Approve"))
+	r.until(says(".toast", "Approved"))
+	answered("Approve that refund.", 2)
+
+	r.click(says(".demo button", "Go to Default"))
+	r.until(`!document.querySelector(".demo") && document.querySelector(".who .tag")?.textContent === "default"`)
+}
+
+// asAMember: who may little is shown little, and no page asks for what is refused.
+func asAMember(r *room) {
+	const email = "member@shop.example"
+	r.ask(http.MethodPost, "/members", map[string]any{"email": email, "role": "MEMBER"}, nil)
+	link, err := r.Link(r.ctx, email)
+	r.must(err)
+	r.must(r.Goto(r.ctx, link))
+	r.until(`location.pathname === "/engine/overview" && document.querySelector("#main h1, #main .sentence")`)
+	r.signedIn = true
+	for _, page := range pages {
+		r.open(page)
+		if may := eval[[]string](r, `[...document.querySelectorAll("#main button, .top button")].map(b => b.textContent.trim()).filter(t =>
+			/^(Stop|New (skill|budget|API key|secret|endpoint|source|automation)|Approve|Reject|Release|Register agent|Add a member|Reallocate|Run a beat)/.test(t))`); len(may) > 0 {
+			r.Errorf("%s offers a member %q", page, may)
+		}
+	}
+	for _, page := range []string{"secrets", "audit"} {
+		r.open(page)
+		r.until(says("#main .empty", "You may not see this"))
+		if eval[bool](r, `!!`+says(".nav a, .menu-items a", page)) {
+			r.Errorf("the navigation of a member has %s", page)
+		}
+	}
+}
+
+// exportsForSpreadsheets: what a list shows is saved as CSV, and no cell is a formula.
+func exportsForSpreadsheets(r *room) {
+	formulas := []string{`=HYPERLINK("https://outside.example","x")`, `+1+1`, `-2+3`, `@SUM(A1)`, "\t=1", "plain, \"quoted\"\nand broken"}
+	for _, f := range formulas {
+		r.ask(http.MethodPost, "/memories", map[string]any{"category": "formula", "content": f}, nil)
+	}
+	r.open("memory?category=formula")
+	r.must(r.Eval(r.ctx, `(() => {
+		URL.createObjectURL = (blob) => { blob.text().then(text => { window.saved = text; }); return "about:blank#saved"; };
+		HTMLAnchorElement.prototype.click = function () { window.savedAs = this.download; };
+	})()`, nil))
+	r.click(button("Export"))
+	r.click(says("[role=menuitem]", "Download CSV"))
+	r.until(`window.saved && window.savedAs`)
+	if name := eval[string](r, `window.savedAs`); name != "memories.csv" {
+		r.Errorf("it is saved as %q", name)
+	}
+	rows, err := csv.NewReader(strings.NewReader(eval[string](r, `window.saved`))).ReadAll()
+	if err != nil || len(rows) != len(formulas)+1 {
+		r.Fatalf("the file has %d rows, %v", len(rows), err)
+	}
+	for _, row := range rows {
+		for _, cell := range row {
+			if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+				r.Errorf("a spreadsheet computes the cell %q", cell)
+			}
+		}
+	}
+}
+
+// visit opens a page without loading the document anew.
+func (r *room) visit(page string) {
+	r.Helper()
+	r.must(r.Eval(r.ctx, `(() => {
+		const link = document.createElement("a");
+		link.href = "/engine/`+page+`";
+		document.querySelector("#main").append(link);
+		link.click();
+		link.remove();
+	})()`, nil))
+	r.until(`location.pathname === "/engine/` + page + `"`)
+}
+
+// refuse makes the reads of the page, but for those of its frame, end as the JavaScript function says.
+const refuse = `((as) => {
+	const ask = window.fetch;
+	window.refusing = true;
+	window.fetch = (url, how) => window.refusing && how.method === "GET" && !/\/(me|overview|events)([?]|$)/.test(url) ? as(how) : ask(url, how);
+})`
+
+// failing are the panels that read something of their own.
+func failing() (out []string) {
+	for _, page := range pages {
+		if page != "overview" && page != "console" {
+			out = append(out, page)
+		}
+	}
+	return out
+}
+
+// panelsThatFail: where the server fails, each panel says so and what to do, and it has its data as soon as
+// there is an answer.
+func panelsThatFail(r *room) {
+	r.open("overview")
+	r.must(r.Eval(r.ctx, refuse+`(() => Promise.resolve(new Response(JSON.stringify({title: "Internal error", status: 500, code: "internal", detail: "Something broke", traceId: "op_x"}), {status: 500})))`, nil))
+	for _, page := range failing() {
+		r.must(r.Eval(r.ctx, `window.refusing = true`, nil))
+		r.visit(page)
+		r.until(says("#main [role=alert]", "Something broke") + ` && [...document.querySelectorAll("#main [role=alert] button")].some(b => b.textContent === "Try again")`)
+		r.must(r.Eval(r.ctx, `window.refusing = false`, nil))
+		r.must(r.Eval(r.ctx, `[...document.querySelectorAll("#main [role=alert] button")].filter(b => b.textContent === "Try again").forEach(b => b.click())`, nil))
+		r.until(`!document.querySelector("#main [role=alert]")`)
+		r.settles()
+	}
+}
+
+// panelsThatAreLate: a read that is never answered ends as one that failed.
+func panelsThatAreLate(r *room) {
+	r.open("overview")
+	r.must(r.Eval(r.ctx, `(() => { const real = AbortSignal.timeout.bind(AbortSignal); AbortSignal.timeout = (ms) => real(ms / 100); })()`, nil))
+	r.must(r.Eval(r.ctx, refuse+`((how) => new Promise((_, no) => how.signal.addEventListener("abort", () => no(how.signal.reason))))`, nil))
+	for _, page := range []string{"activity", "tasks", "skills"} {
+		r.visit(page)
+		r.until(says("#main [role=alert]", "did not answer in 30 seconds"))
+	}
+}
+
+// oddAddresses: an id that is none, or of nothing, is told as such.
+func oddAddresses(r *room) {
+	r.expects("400")
+	r.expects("404")
+	r.expects("422")
+	for i, page := range []string{"traces", "tasks", "objectives", "automations", "agents", "approvals", "threads", "skills", "memory", "webhooks", "lanes"} {
+		r.open(page + "/" + []string{"no-such-id", "%3Cscript%3E"}[i%2])
+		if !eval[bool](r, `!!document.querySelector("#main h1") && document.querySelector("#main").innerText.trim().length > 20`) {
+			r.Errorf("%s shows nothing", page)
+		}
+	}
+}
