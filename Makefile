@@ -11,7 +11,8 @@ ARCH ?= $(shell go env GOARCH)
 
 # The packages whose tests run a second time, short, under the race detector.
 # Empty skips that pass.
-RACE ?= $(patsubst %,./%/...,$(wildcard shared/db shared/lane shared/queue shared/event shared/ratelimit \
+RACE ?= $(patsubst %,./%,$(wildcard shared/db shared/db/postgres shared/db/sqlite)) \
+	$(patsubst %,./%/...,$(wildcard shared/lane shared/queue shared/event shared/ratelimit \
 	shared/outbox shared/follow shared/secret shared/task shared/coordinate shared/budget shared/thread shared/reason shared/edge))
 
 # What `make test` tests, and how.

@@ -80,12 +80,7 @@ func newOperator(ctx context.Context, core *app.Core, ws db.Workspace) (*operato
 		return nil, err
 	}
 	in, err := door.New(a, "", false, func(ctx context.Context, _ string) (auth.Principal, error) {
-		who := who
-		all, err := a.Workspaces.All(ctx)
-		for _, ws := range all { // a path names another than the flag does
-			who.Memberships = append(who.Memberships, auth.Membership{Workspace: ws, Role: auth.Owner})
-		}
-		return who, err
+		return auth.Everywhere(ctx, who, a.Workspaces.All) // a path names another than the flag does
 	})
 	if err != nil {
 		return nil, err
@@ -100,7 +95,8 @@ func newOperator(ctx context.Context, core *app.Core, ws db.Workspace) (*operato
 // it is. The caller closes it.
 func (c *console) operate(ctx context.Context, ws db.Workspace) (*app.Core, *operator, error) {
 	if uuid.Validate(string(ws)) != nil || len(ws) != len(workspace.Default) {
-		return nil, nil, misused("--workspace takes the id of a workspace, which %q is not: `%s workspaces` lists them", clean(string(ws)), c.name)
+		return nil, nil, misused("--workspace takes the id of a workspace, which %q is not: `%s workspaces` lists them",
+			clean(string(ws)), c.name)
 	}
 	cfg, err := c.load()
 	if err != nil {

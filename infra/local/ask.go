@@ -169,5 +169,6 @@ func (s *spoken) close(name string) {
 		s.p.print(true, span{yellow, s.end.Status + ": " + s.end.Reason})
 	}
 	s.p.print(true)
-	s.p.print(true, span{dim, "Go on: " + name + " ask --thread " + s.end.ThreadID + " \"…\"   Its story: " + name + " trace " + s.end.TraceID})
+	s.p.print(true, span{dim, "Go on: " + name + " ask --thread " + s.end.ThreadID + " \"…\"   Its story: " + name +
+		" trace " + s.end.TraceID})
 }

@@ -22,7 +22,7 @@ type beats struct {
 	every   time.Duration // at least a minute
 	log     *slog.Logger
 	working sync.WaitGroup
-	sending atomic.Bool // what is due of tasks is being done
+	sending atomic.Int32 // looks for what is due of tasks that are under way
 }
 
 // beat runs one beat. When ctx or the process ends, the beat parks at its next step. A panic
@@ -76,9 +76,10 @@ const (
 
 // keep runs a beat at once and then one for each slot, until the process is to end. The first beat
 // belongs to no slot. It runs after each start and resumes unfinished work. If a resumed turn is in
-// its way, it is retried.
-func (b *beats) keep(first trace.ID) {
+// its way, it is retried. keep calls then after the first beat.
+func (b *beats) keep(first trace.ID, then func()) {
 	skipped := b.report(heartbeat.Tick{Trace: first})
+	then()
 	for again, at := firstAgain, next(time.Now(), b.every); skipped && time.Now().Add(again).Before(at); again = min(2*again, longestAgain) {
 		timer := time.NewTimer(again)
 		select {

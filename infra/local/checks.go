@@ -44,7 +44,8 @@ func checkFiles(ctx context.Context, cfg app.Config) ([]finding, bool) {
 	}
 	findings := []finding{ok(name, "%s, for its owner alone", cfg.SQLitePath)}
 	if open := info.Mode().Perm() & 0o077; open != 0 {
-		findings[0] = warn(name, "chmod 600 "+cfg.SQLitePath, "%s has mode %o: others on this machine may read it", cfg.SQLitePath, info.Mode().Perm())
+		findings[0] = warn(name, "chmod 600 "+cfg.SQLitePath, "%s has mode %o: others on this machine may read it",
+			cfg.SQLitePath, info.Mode().Perm())
 	}
 	err = sqlite.Inspect(ctx, cfg.SQLitePath, true)
 	_, foreign := errors.AsType[*sqlite.ForeignError](err)
@@ -52,9 +53,11 @@ func checkFiles(ctx context.Context, cfg app.Config) ([]finding, bool) {
 	case foreign:
 		return []finding{fail(name, "point SQLITE_PATH to another file, which is made when it is missing", err)}, false
 	case errors.Is(err, db.ErrCorrupt):
-		return append(findings, fail("integrity", "keep the file, restore a backup in its place; `lanekeeper dev` would move it aside and begin anew", err)), false
+		return append(findings, fail("integrity",
+			"keep the file, restore a backup in its place; `lanekeeper dev` would move it aside and begin anew", err)), false
 	case err != nil:
-		return []finding{fail(name, "give this user the right to it, or point SQLITE_PATH elsewhere", fmt.Errorf("read %s: %w", cfg.SQLitePath, err))}, false
+		return []finding{fail(name, "give this user the right to it, or point SQLITE_PATH elsewhere",
+			fmt.Errorf("read %s: %w", cfg.SQLitePath, err))}, false
 	}
 	return append(findings, ok("integrity", "SQLite finds no damage")), true
 }
@@ -115,7 +118,8 @@ func checkModel(ctx context.Context, cfg app.Config) finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, modelPatience)
 	defer cancel()
-	resp, err := model.Generate(ctx, llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Text: "Are you there? Answer with one word."}}, MaxTokens: 100}, nil)
+	resp, err := model.Generate(ctx, llm.Request{Messages: []llm.Message{{Role: llm.RoleUser,
+		Text: "Are you there? Answer with one word."}}, MaxTokens: 100}, nil)
 	if err != nil {
 		return fail("model", modelAdvice(llm.ClassOf(err), cfg.LLMProvider), err)
 	}
@@ -222,7 +226,8 @@ func sharesDatabase(ctx context.Context, cfg app.Config, d *db.DB) (bool, error)
 		return false, err
 	}
 	request := lane.Request{
-		Workspace: workspace.Default, Lane: lane.Name("doctor:" + rand.Text()), Holder: lane.Holder("doctor " + rand.Text()), TTL: 30 * time.Second,
+		Workspace: workspace.Default, Lane: lane.Name("doctor:" + rand.Text()), Holder: lane.Holder("doctor " + rand.Text()),
+		TTL: 30 * time.Second,
 	}
 	hold, err := lanes.Acquire(ctx, request)
 	if err != nil {

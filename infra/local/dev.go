@@ -46,7 +46,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		return err
 	}
 	defer listener.Close() // a second time, when the server has closed it
-	log := c.logger(c.out, cfg.LogLevel)
+	log := slog.New(quiet{c.logger(c.out, cfg.LogLevel).Handler()})
 	core, did, err := prepare(ctx, cfg, c.logger(c.out, max(cfg.LogLevel, slog.LevelWarn)), "")
 	if err != nil {
 		return err
@@ -80,10 +80,18 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	defer end()
 	defer context.AfterFunc(ctx, end)()
 	b := &beats{process: process, end: end, broken: make(chan error, 1), run: agent.Heartbeat.Run, every: cfg.HeartbeatEvery, log: log}
-	in, err := door.New(agent, token, false, who)
+	demo := newShop(core, agent.Workspaces)
+	in, err := door.New(agent, token, false, func(ctx context.Context, token string) (auth.Principal, error) {
+		p, err := who(ctx, token)
+		if err != nil {
+			return p, err
+		}
+		return auth.Everywhere(ctx, p, agent.Workspaces.All)
+	}, demo.verify)
 	if err != nil {
 		return err
 	}
+	in.Sessions.Everywhere = agent.Workspaces.All
 	demoKey, err := ensureDemoKey(ctx, core, in.People, listener.Addr().String())
 	if err != nil { // the page says how to make one
 		log.WarnContext(ctx, "the page /chat-demo has no site key", "error", err)
@@ -92,6 +100,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	if err != nil {
 		return err
 	}
+	demo.handler = handler
 	agent.Work.Kick = func(_ context.Context, ws db.Workspace) {
 		b.background(func(ctx context.Context) { agent.Tender.Send(ctx, ws) })
 	}
@@ -110,7 +119,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	tellGiven(ctx, log, given)
 	b.working.Go(func() {
 		b.await(taken)
-		b.keep(first)
+		b.keep(first, func() { b.background(func(ctx context.Context) { demo.run(ctx, did.shop) }) })
 	})
 	agent.Coordinator.Tend = func(ctx context.Context) { agent.Tender.All(ctx, b.background) }
 	b.working.Go(func() {

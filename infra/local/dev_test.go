@@ -52,7 +52,7 @@ func (r *running) started() (url, token, first string) {
 }
 
 func TestDevOnEveryDatabase(t *testing.T) {
-	t.Run("sqlite", func(t *testing.T) { testDev(t, newHome(t)) })
+	t.Run("sqlite", func(t *testing.T) { testDev(t, newHome(t, "DEMO=")) })
 	t.Run("postgres", func(t *testing.T) {
 		testDev(t, newHome(t, "STATE_BACKEND=postgres", "DATABASE_URL="+dbtest.NewDatabase(t), "DEMO=1"))
 	})

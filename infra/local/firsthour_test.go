@@ -155,7 +155,7 @@ var differing = []struct {
 	is   string
 }{
 	{regexp.MustCompile(`127\.0\.0\.1:\d{4,5}`), "127.0.0.1:8080"},
-	{regexp.MustCompile(`(#token=|LANEKEEPER_TOKEN=)\w+`), "${1}TOKEN"},
+	{regexp.MustCompile(`([#&]token=|LANEKEEPER_TOKEN=)\w+`), "${1}TOKEN"},
 	{regexp.MustCompile(`\b(hb|op|wk)_\w{9}_\w{10}\b`), "${1}_0mwpsn9ll_vbajku4yo5"},
 	{regexp.MustCompile(`\d+(\.\d+)?(ms|µs)`), "1ms"},
 	{regexp.MustCompile(`[<0-9.]+ (ms|s)\b`), "1 ms"},

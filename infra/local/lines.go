@@ -54,12 +54,21 @@ type line struct {
 var lines = map[string]func(event) line{
 	"taken over from a dead process": func(e event) line {
 		return line{spans: []span{{bold, "taken over "}, {plain, "from a process of this host that has died: " + join(
-			count(e.number("lanes"), "lane")+" freed", count(e.number("rows"), "claim")+" given back", count(e.number("turns"), "turn")+" to go on with")}}}
+			count(e.number("lanes"), "lane")+" freed", count(e.number("rows"), "claim")+" given back", count(e.number("turns"),
+				"turn")+" to go on with")}}}
+	},
+	"the demo is being made": func(event) line {
+		return line{spans: []span{{bold, "demo "}, {plain, "the ice cream shop opens: its runs show below and in the Engine Room"}}}
+	},
+	"the demo is ready": func(e event) line {
+		return line{whole: true, spans: []span{{bold, "demo ready "}, {plain, "after " + e.text("took") +
+			", by requests to the API alone, but for the usage of past days, which says so. Nothing in it is real."}}}
 	},
 	"cycle ended": func(e event) line {
 		var done []string
 		for _, one := range []struct{ key, words string }{
-			{"assigned", " assigned"}, {"recovered", " taken back"}, {"requeued", " due again"}, {"timed_out", " timed out"}, {"failed", " failed"}, {"paused", " paused"},
+			{"assigned", " assigned"}, {"recovered", " taken back"}, {"requeued", " due again"}, {"timed_out", " timed out"},
+			{"failed", " failed"}, {"paused", " paused"},
 		} {
 			if n := e.number(one.key); n > 0 {
 				done = append(done, count(n, "task")+one.words)
@@ -74,7 +83,8 @@ var lines = map[string]func(event) line{
 		return detail(dim, "sent: "+e.text("topic"))
 	},
 	"task begun": func(e event) line {
-		l := line{opens: true, spans: []span{{bold, "task "}, {cyan, e.text("trace_id")}, {plain, " " + e.text("title")}, {dim, " → agent " + e.text("agent")}}}
+		l := line{opens: true, spans: []span{{bold, "task "}, {cyan, e.text("trace_id")}, {plain, " " + e.text("title")},
+			{dim, " → agent " + e.text("agent")}}}
 		if e.text("resumed") == "true" {
 			l.spans = append(l.spans, span{yellow, " goes on"})
 		}
@@ -92,10 +102,12 @@ var lines = map[string]func(event) line{
 		return line{indent: 1, spans: []span{{red, "failed "}, {plain, e.text("title") + ": " + e.text("reason")}}}
 	},
 	"turn goes on": func(e event) line {
-		return line{opens: true, spans: []span{{bold, "turn "}, {cyan, e.text("trace_id")}, {plain, fmt.Sprintf(" goes on, attempt %d", e.number("attempt"))}}}
+		return line{opens: true, spans: []span{{bold, "turn "}, {cyan, e.text("trace_id")},
+			{plain, fmt.Sprintf(" goes on, attempt %d", e.number("attempt"))}}}
 	},
 	"beat started": func(e event) line {
-		l := line{opens: true, spans: []span{{bold, "beat "}, {cyan, e.text("trace_id")}, {plain, " · " + count(e.number("objectives"), "objective") + " active"}}}
+		l := line{opens: true, spans: []span{{bold, "beat "}, {cyan, e.text("trace_id")},
+			{plain, " · " + count(e.number("objectives"), "objective") + " active"}}}
 		if attempt := e.number("attempt"); attempt > 1 {
 			l.spans = append(l.spans, span{yellow, fmt.Sprintf(" · attempt %d: it was cut off before", attempt)})
 		}
@@ -212,7 +224,8 @@ var lines = map[string]func(event) line{
 		return line{indent: 1, spans: []span{{bold, "automate  "}, {plain, e.text("automation")}, {dim, " → "}, {plain, e.text("skill")}}}
 	},
 	"automation cancelled": func(e event) line {
-		return line{indent: 1, spans: []span{{bold, "automate  "}, {plain, e.text("automation")}, {dim, " is not gone on with: " + e.text("reason")}}}
+		return line{indent: 1, spans: []span{{bold, "automate  "}, {plain, e.text("automation")},
+			{dim, " is not gone on with: " + e.text("reason")}}}
 	},
 	"automation ended": func(e event) line {
 		if status := e.text("status"); status != "completed" {
@@ -278,7 +291,8 @@ var lines = map[string]func(event) line{
 		return line{indent: 1, whole: true, spans: []span{{plain, "it is held by " + e.text("holder") + "; `lanekeeper locks` shows until when"}}}
 	},
 	"request": func(e event) line {
-		return line{spans: []span{{dim, fmt.Sprintf("%s %s · %s, %s · %s", e.text("method"), e.text("route"), e.text("status"), e.took(), e.text("trace_id"))}}}
+		return line{spans: []span{{dim, fmt.Sprintf("%s %s · %s, %s · %s", e.text("method"), e.text("route"),
+			e.text("status"), e.took(), e.text("trace_id"))}}}
 	},
 	"beat lost the lane and changed nothing after that": func(e event) line {
 		return line{opens: true, spans: []span{{red, e.Message}}}

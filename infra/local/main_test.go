@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -94,7 +95,8 @@ type running struct {
 	code chan int
 }
 
-// dev starts a dev. The test stops it, at the latest when it ends.
+// dev starts a dev. The test stops it, at the latest when it ends. A home that says nothing of DEMO has only
+// the demo content of the default workspace: DEMO= is for what a newcomer has.
 func (h home) dev(args ...string) *running {
 	h.t.Helper()
 	return h.devUntil("", args...)
@@ -104,6 +106,9 @@ func (h home) dev(args ...string) *running {
 func (h home) devUntil(mark string, args ...string) *running {
 	h.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
+	if !slices.ContainsFunc(h.environ, func(v string) bool { return strings.HasPrefix(v, "DEMO=") }) {
+		h.environ = append(slices.Clip(h.environ), "DEMO=1")
+	}
 	r := &running{h.t, newWatched(), newWatched(), stop, make(chan int, 1)}
 	r.out.mark, r.out.reached = mark, stop
 	go func() {

@@ -72,7 +72,7 @@ func TestASchemaFromTheFuture(t *testing.T) {
 			says(t, h.must(exitFailed, "doctor").out, "fail database", both)
 			needless := []string{"doctor", "config", "token", "completion", "version", "help"}
 			lines := map[string][]string{
-				"trigger": {"heartbeat"}, "ask": {"Hello"}, "trace": {"op_0mwpsn9ll_vbajku4yo5"},
+				"trigger": {"heartbeat"}, "ask": {"Hello"}, "trace": {"op_0mwpsn9ll_vbajku4yo5"}, "demo": {"remove"},
 				"outbox": {"bulk", `{"filter":{"status":"failed"},"action":"resend","expectedCount":0}`},
 			}
 			for _, v := range verbs() {

@@ -86,6 +86,7 @@ func prepare(ctx context.Context, cfg app.Config, log *slog.Logger, owner string
 	}
 	core := app.NewCore(d, cfg, log, awsConfig)
 	if did.demo, err = wantsDemo(ctx, cfg, d); err == nil {
+		did.shop = did.demo && mayShop(cfg)
 		did.owner, err = seed.Seed(ctx, core, app.Seeds{Demo: did.demo, Owner: owner})
 	}
 	if err != nil {
@@ -98,6 +99,7 @@ func prepare(ctx context.Context, cfg app.Config, log *slog.Logger, owner string
 type prepared struct {
 	migrate.Result
 	migrated, demo bool
+	shop           bool // the demo of the Engine Room is to be made
 	owner          bool // a first owner was created
 }
 

@@ -48,7 +48,8 @@ func resources() []resource {
 			words("list show create edit delete"), nil},
 		{"tasks", "durable work for agents",
 			heads("STATUS=status", "PRIORITY=priority", "DONE %=progressPercent", "TITLE=title", "ID=id:id"),
-			words("list show create edit bulk"), words("why graph logs cancel retry archive dependencies progress complete fail usage validate-usage")},
+			words("list show create edit bulk"),
+			words("why graph logs cancel retry archive dependencies progress complete fail usage validate-usage")},
 		{"agents", "who works on tasks",
 			heads("NAME=name", "STATUS=status", "HEALTH=health", "TASKS=openTasks", "SEEN=lastSeenAt:time", "ID=id:id"),
 			words("list show register"), words("health tasks token terminate heartbeat claim")},
@@ -110,10 +111,12 @@ func resources() []resource {
 				"TOKENS=totalTokens:count", "COST=costMicroUsd:money"),
 			words("list current estimates corrections savings"), nil},
 		{"model-tiers", "which model serves which kind of task",
-			heads("TIER=tier:name", "MODEL=model", "1M TOKENS IN=inputMicroUsd:money", "1M TOKENS OUT=outputMicroUsd:money"), words("list put"), nil},
+			heads("TIER=tier:name", "MODEL=model", "1M TOKENS IN=inputMicroUsd:money", "1M TOKENS OUT=outputMicroUsd:money"),
+			words("list put"), nil},
 		{"secrets", "keys and passwords of skills and channels", heads("NAME=name:name", "MADE=createdAt:time", "CHANGED=updatedAt:time"),
 			words("list show set delete rotate"), nil},
-		{"workspaces", "the tenants", heads("NAME=name", "SLUG=slug:name", "YOUR ROLE=role", "ID=id:id"), words("list show create edit delete"), nil},
+		{"workspaces", "the tenants", heads("NAME=name", "SLUG=slug:name", "YOUR ROLE=role", "ID=id:id"),
+			words("list show create edit delete"), nil},
 		{"members", "who belongs to the workspace",
 			heads("E-MAIL=email", "ROLE=role", "ID=userId:id"), words("list show create edit delete"), words("sign-out")},
 		{"api-keys", "the keys of programs and sites",
@@ -139,8 +142,10 @@ var texts = map[string]map[string]string{"tasks": {"create": "title", "cancel": 
 
 // taken is what the words of a resource take.
 var taken = map[string]string{
-	"list": "[NAME=VALUE …]", "history": "[NAME=VALUE …]", "histogram": "[NAME=VALUE …]", "follow": "[NAME=VALUE …]", "show": "ID", "create": "JSON", "edit": "ID JSON", "delete": "ID",
-	"register": "ID|new JSON", "reallocate": "JSON", "bulk": "JSON", "dismiss": "KIND ID AT", "resend": "ID MESSAGE", "set": "NAME <FILE", "put": "NAME JSON", "commands": "JSON", "rotate": "[--keep-key]",
+	"list": "[NAME=VALUE …]", "history": "[NAME=VALUE …]", "histogram": "[NAME=VALUE …]", "follow": "[NAME=VALUE …]",
+	"show": "ID", "create": "JSON", "edit": "ID JSON", "delete": "ID",
+	"register": "ID|new JSON", "reallocate": "JSON", "bulk": "JSON", "dismiss": "KIND ID AT", "resend": "ID MESSAGE",
+	"set": "NAME <FILE", "put": "NAME JSON", "commands": "JSON", "rotate": "[--keep-key]",
 }
 
 // usage is what a resource's verb takes.

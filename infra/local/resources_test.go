@@ -34,6 +34,9 @@ var elsewhere = map[string]string{
 
 	"get-openapi-json": "a file", "get-openapi-yaml": "a file", "get-docs": "a file", "get-docs-script": "a file", "get-docs-style": "a file",
 	"get-sign-in": "a file", "get-sign-in-script": "a file",
+
+	"list-models": "a visitor's", "get-model": "a visitor's", "complete-chat": "a visitor's", "create-response": "a visitor's", "get-response": "a visitor's",
+	"begin-chat": "a visitor's", "send-chat": "a visitor's", "list-chat": "a visitor's", "follow-chat": "a visitor's", "receive-webhook": "a sender's",
 }
 
 // openAPI is the part of the OpenAPI document that the tests use.

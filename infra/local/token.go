@@ -55,7 +55,8 @@ func token(flags *flag.FlagSet) action {
 		}{t, "Authorization: Bearer " + t, origin, signInLink(origin, t)}, func(w io.Writer) {
 			fmt.Fprintln(w, t)
 			if isTerminal(w) {
-				fmt.Fprintf(w, "\n  export LANEKEEPER_TOKEN=$(%s token)\n  curl -s -H \"Authorization: Bearer $LANEKEEPER_TOKEN\" %s/api/v1/lanes\n\nIn a browser:\n\n  %s\n",
+				fmt.Fprintf(w, "\n  export LANEKEEPER_TOKEN=$(%s token)\n  curl -s -H \"Authorization: Bearer $LANEKEEPER_TOKEN\" "+
+					"%s/api/v1/lanes\n\nIn a browser:\n\n  %s\n",
 					c.name, origin, signInLink(origin, t))
 			}
 		})
@@ -84,7 +85,8 @@ func (c *console) userLink(ctx context.Context, cfg app.Config, adminToken, orig
 	}
 	if errors.Is(err, auth.ErrForbidden) {
 		return &hinted{fmt.Errorf("nobody has the e-mail address %s, or they may not sign in", clean(email)), fmt.Sprintf(
-			"`%s migrate --owner EMAIL` makes the first owner, `%s members create '{\"email\":\"…\",\"role\":\"MEMBER\"}'` further members.", c.name, c.name)}
+			"`%s migrate --owner EMAIL` makes the first owner, `%s members create '{\"email\":\"…\",\"role\":\"MEMBER\"}'` "+
+				"further members.", c.name, c.name)}
 	}
 	if err != nil {
 		return err

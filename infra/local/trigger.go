@@ -120,7 +120,8 @@ func (c *console) cycle(ctx context.Context, file string) error {
 }
 
 func printCycles(p paper, name string, r coordinator.Report) {
-	p.print(true, span{bold, "cycles   "}, span{plain, join(count(int64(r.Cycles), "cycle")+" ran", took(time.Duration(r.DurationMS)*time.Millisecond))})
+	p.print(true, span{bold, "cycles   "}, span{plain, join(count(int64(r.Cycles), "cycle")+" ran",
+		took(time.Duration(r.DurationMS)*time.Millisecond))})
 	if r.Busy > 0 {
 		p.print(true, span{bold, "busy     "}, span{plain, count(int64(r.Busy), "workspace") + " in which another process runs one"})
 	}

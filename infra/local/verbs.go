@@ -26,7 +26,8 @@ type action func(ctx context.Context, c *console, args []string) error
 func verbs() []verb {
 	first := []verb{
 		{"dev", "", "run everything in this process, until Ctrl-C", dev},
-		{"trigger", "heartbeat|coordinator [--payload FILE] [--wait]", "run one beat, or the coordinator's cycles, in this process, and report", trigger},
+		{"trigger", "heartbeat|coordinator [--payload FILE] [--wait]",
+			"run one beat, or the coordinator's cycles, in this process, and report", trigger},
 		{"overview", "", "tell what the agent does now, whether it works, and what needs you", overviewVerb},
 		{"ask", "MESSAGE [--thread ID]", "talk with the agent, in this process", askVerb},
 		{"trace", "ID [--full]", "tell the story of one trace", traceVerb},
@@ -37,6 +38,7 @@ func verbs() []verb {
 	}
 	return append(first, []verb{
 		{"doctor", "", "check every dependency, and say how to mend it", doctor},
+		{"demo", "remove", "remove the demo that the first start has made", demoVerb},
 		{"migrate", "[--owner EMAIL]", "bring the database's schema up to date", migrateVerb},
 		{"config", "", "print the configuration in force, without its secrets", config},
 		{"token", "[--user EMAIL] [--url URL]", "print the admin token of the local API, or a link that signs a person in", token},
@@ -113,7 +115,8 @@ func listVerbs() any {
 
 func helpText() string {
 	var b strings.Builder
-	b.WriteString("Lanekeeper keeps autonomous agents in their lanes.\n\nusage: lanekeeper VERB [--json]\n       go run ./infra/local VERB [--json]\n\n")
+	b.WriteString("Lanekeeper keeps autonomous agents in their lanes.\n\nusage: lanekeeper VERB [--json]\n       go run " +
+		"./infra/local VERB [--json]\n\n")
 	for _, v := range verbs() {
 		fmt.Fprintf(&b, "  %-17s %s\n", v.name, v.about)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // welcome holds the facts that start-up prints.
@@ -56,7 +57,11 @@ func (c *console) welcome(w welcome) {
 	case kept:
 		fact("sign in", "with the link that `%s token` prints on a terminal", c.name)
 	default:
-		fact("sign in", "%s", signInLink(w.url, w.token))
+		fact("sign in", "%s", signInTo(w.did.shop, w.url, w.token))
+	}
+	if w.did.shop {
+		fact("demo", "an ice cream shop that does not exist, in a workspace of its own: the sign-in link opens it")
+		fact("", "`%s demo remove` removes it, whenever you like", c.name)
 	}
 	fact("chat", "%s/chat-demo (a page as visitors of a web site see it)", w.url)
 	fact("database", "%s", databaseOf(w.cfg)+w.did.text())
@@ -91,6 +96,15 @@ func (c *console) welcome(w welcome) {
 	p.print(true)
 	p.print(true, span{plain, "Ctrl-C ends it. What a beat was at then goes on at the next start."})
 	p.print(true)
+}
+
+// signInTo returns a sign-in link, which opens the workspace of the demo where there is one.
+func signInTo(demo bool, origin, token string) string {
+	link := signInLink(origin, token)
+	if demo {
+		link = strings.Replace(link, "#", "#workspace="+string(workspace.Demo)+"&", 1)
+	}
+	return link
 }
 
 // isFile reports whether a stream is a regular file, such as a log, and not a terminal or a pipe.

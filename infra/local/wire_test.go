@@ -158,12 +158,20 @@ func (w *wireCheck) work() {
 		{"POST", "lanes/mine/acquire", `{"holder": "me", "ttlSeconds": 600}`},
 		{"POST", "threads/" + thread + "/lock", `{"executionId": "` + w.does("POST", "/api/v1/executions", `{"agent": "reminder"}`, "id") + `"}`},
 		{"POST", "threads/" + thread + "/force-unlock", `{"reason": "r"}`},
+		{"POST", "chat/" + w.visited() + "/messages", `{"message": "Once more", "user": "a visitor"}`},
 		{"POST", "traces/" + w.does("GET", "/api/v1/executions/"+execution, "", "traceId") + "/replay", `{"system": "Be terse."}`},
 		{"POST", "traces/" + w.does("GET", "/api/v1/executions/"+execution, "", "traceId") + "/fork", `{"step": 1, "executionId": "` + execution + `"}`},
 		{"POST", "operate", `{"message": "Once more", "threadId": "` + w.does("POST", "/api/v1/operate", `{"message": "Hello"}`, "threadId") + `", "multitask": "rollback"}`},
 	} {
 		w.does(step.method, "/api/v1/"+step.path, step.body, "")
 	}
+}
+
+// visited returns the conversation of a visitor, and notes it.
+func (w *wireCheck) visited() string {
+	id := w.does("POST", "/api/v1/chat/messages", `{"message": "Hello", "user": "a visitor"}`, "threadId")
+	w.known["/api/v1/chat"] = append(w.known["/api/v1/chat"], id)
+	return id
 }
 
 // document looks through the names that the OpenAPI document declares.
@@ -202,6 +210,12 @@ func (w *wireCheck) routes() {
 	asked := 0
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) { // a listing comes before what is in it
 		if doc.Paths[path]["get"] == nil || strings.HasSuffix(path, "/events") {
+			continue
+		}
+		if strings.HasPrefix(path, "/v1/") { // has the names of OpenAI's API
+			if status, text := call(w.t, "GET", w.url+strings.ReplaceAll(path, "{model}", "visitor_chat"), w.token, ""); strings.Contains(text, "no such path") {
+				w.t.Errorf("GET %s: %d %s", path, status, text)
+			}
 			continue
 		}
 		paths := []string{path}

@@ -17,14 +17,23 @@ import (
 // left a task to be worked on.
 const lookForTasks = time.Second
 
-// tasks has what is due begin: cycles, starts of agents, and work on tasks. One call at a time does so.
+// sendingAtOnce is how many looks may be under way. A sender handles eight rows of a workspace at once, of
+// which a hanging receiver has four.
+const sendingAtOnce = 4
+
+// tasks has what is due begin: cycles, starts of agents, and work on tasks. It waits for none of that. A
+// few calls may be under way, so that a slow receiver of one row holds up no other row.
 func (b *beats) tasks(ctx context.Context, agent *wire.Surfaces) {
 	all, err := agent.Workspaces.All(ctx)
-	if err != nil || !b.sending.CompareAndSwap(false, true) {
+	if err != nil {
 		return // the next cycle does it, and tells of it
 	}
+	if b.sending.Add(1) > sendingAtOnce {
+		b.sending.Add(-1)
+		return
+	}
 	var sending sync.WaitGroup
-	defer b.background(func(context.Context) { sending.Wait(); b.sending.Store(false) })
+	defer b.background(func(context.Context) { sending.Wait(); b.sending.Add(-1) })
 	for _, ws := range all {
 		var batch db.Batch
 		due := agent.Outbox.Due(&batch, coordinate.KickTopic, coordinate.SpawnTopic, worker.Topic)
