@@ -63,7 +63,10 @@ func cycles(ctx context.Context, _ int) ([]Row, error) {
 				return nil, err
 			}
 			last = ws
-			times, cost = append(times, float64(time.Since(begun).Microseconds())/1e3), d.Stats().Sub(before)
+			times = append(times, float64(time.Since(begun).Microseconds())/1e3)
+			if took := d.Stats().Sub(before); cost.Statements == 0 || took.Statements < cost.Statements {
+				cost = took // one of them may have read prices again, which are kept for a minute
+			}
 			if did.Assigned != cycleAgents {
 				return nil, fmt.Errorf("a cycle assigned %d of %d tasks to %d agents", did.Assigned, n, cycleAgents)
 			}
@@ -123,8 +126,8 @@ INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, period_
 SELECT '{ws}', gen_random_uuid(), s.scope, s.id, 1000000000000, lk_now() - interval '1 day', lk_now() + interval '30 days', 'bench', lk_now(), lk_now()
   FROM (SELECT 'global' AS scope, '' AS id UNION ALL SELECT 'project', '{ws}'
         UNION ALL SELECT 'milestone', id::text FROM milestones WHERE workspace_id = '{ws}') s;
-INSERT INTO agents (workspace_id, id, name, max_concurrent_tasks, health, last_seen_at, idle_since, created_by, created_at, updated_at)
-SELECT '{ws}', gen_random_uuid(), 'a' || n, {each}, 'healthy', now(), now(), 'bench', now(), now() FROM generate_series(1, {agents}) n;
+INSERT INTO agents (workspace_id, id, name, max_concurrent_tasks, heartbeat_interval_seconds, stale_threshold_seconds, health, last_seen_at, idle_since, created_by, created_at, updated_at)
+SELECT '{ws}', gen_random_uuid(), 'a' || n, {each}, 3600, 7200, 'healthy', now(), now(), 'bench', now(), now() FROM generate_series(1, {agents}) n;
 INSERT INTO agent_tasks (workspace_id, id, title, priority, project_id, milestone_id, created_by, created_at, updated_at)
 SELECT '{ws}', ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'task ' || n, 1 + n * 10 / (1 + {tasks}), '{ws}',
        ('00000000-0000-7000-8000-' || lpad((1 + n * 10 / (1 + {tasks}))::text, 12, '0'))::uuid, 'bench', now() - n * interval '1 millisecond', now()

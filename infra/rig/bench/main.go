@@ -25,6 +25,8 @@ type Row struct {
 	Unit  string  `json:"unit,omitempty"`
 	// Limit is the design's goal; zero: none.
 	Limit float64 `json:"limit,omitempty"`
+	// Least is the design's goal for what should be large; zero: none.
+	Least float64 `json:"least,omitempty"`
 	// Detail says what was compared.
 	Detail string `json:"detail,omitempty"`
 }
@@ -60,8 +62,11 @@ func run(ctx context.Context, rounds int, out, only string) error {
 		{"heartbeat", heartbeats},
 		{"followers", followers},
 		{"cycles", cycles},
+		{"claims", claims},
+		{"River", besideRiver},
 		{"chat", chats},
 		{"cold starts and sizes", coldStarts},
+		{"page of the Engine Room", page},
 	} {
 		if !strings.Contains(part.name, only) {
 			continue
@@ -90,6 +95,12 @@ func show(res, last Result) {
 			limit = "≤ " + number(r.Limit, r.Unit)
 			if r.Value > r.Limit {
 				limit += " (over)"
+			}
+		}
+		if r.Least > 0 {
+			limit = "≥ " + number(r.Least, r.Unit)
+			if r.Value < r.Least {
+				limit += " (under)"
 			}
 		}
 		for _, l := range last.Rows {

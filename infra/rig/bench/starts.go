@@ -27,7 +27,7 @@ func coldStarts(ctx context.Context, rounds int) ([]Row, error) {
 		return nil, err
 	}
 	defer stop()
-	names := []string{"hello", "connected", "heartbeat", "operate", "chat", "migrate"}
+	names := []string{"hello", "connected", "heartbeat", "webhook", "chat", "worker", "operate", "coordinator", "migrate"}
 	paths := map[string]string{}
 	for _, name := range names {
 		pkg := map[string]string{"hello": helloPackage, "connected": connectedPackage}[name]
@@ -41,7 +41,7 @@ func coldStarts(ctx context.Context, rounds int) ([]Row, error) {
 	for i := range rounds + 3 {
 		for _, name := range names {
 			// The others have no event here to which they respond successfully.
-			answers := name != "operate" && name != "chat" && name != "migrate"
+			answers := name == "hello" || name == "connected" || name == "heartbeat"
 			r, f, err := coldStart(ctx, paths[name], env, answers)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
@@ -59,19 +59,23 @@ func coldStarts(ctx context.Context, rounds int) ([]Row, error) {
 	}
 	rows := []Row{
 		ratio("cold start: heartbeat ready over hello world", ready["heartbeat"], ready["hello"], 3, ""),
-		ratio("cold start: operate ready over hello world", ready["operate"], ready["hello"], 0, ""),
+		ratio("cold start: webhook ready over hello world", ready["webhook"], ready["hello"], 3, ""),
 		ratio("cold start: chat ready over hello world", ready["chat"], ready["hello"], 3, ""),
+		ratio("cold start: worker ready over hello world", ready["worker"], ready["hello"], 0, ""),
+		ratio("cold start: operate ready over hello world", ready["operate"], ready["hello"], 0, ""),
+		ratio("cold start: coordinator ready over hello world", ready["coordinator"], ready["hello"], 0, ""),
 		ratio("cold start: migrate ready over hello world", ready["migrate"], ready["hello"], 0, ""),
 		ratio("cold start: first idle beat over hello world, connection and transaction", first["heartbeat"], first["connected"], 3, "; goal 2"),
 		ratio("cold start: first idle beat over hello world", first["heartbeat"], first["hello"], 0, ""),
 		ratio("cold start: connection and transaction over hello world", first["connected"], first["hello"], 0, ""),
 	}
+	sizes := map[string]float64{"webhook": 14, "migrate": 14, "heartbeat": 18, "chat": 18, "worker": 18, "operate": 24, "coordinator": 24}
 	for _, name := range names {
 		size, err := mebibytes(paths[name])
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, Row{Name: "bootstrap: " + name, Value: size, Unit: "MiB", Limit: map[string]float64{"heartbeat": 18}[name]})
+		rows = append(rows, Row{Name: "bootstrap: " + name, Value: size, Unit: "MiB", Limit: sizes[name]})
 	}
 	return rows, nil
 }

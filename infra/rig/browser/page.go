@@ -87,6 +87,55 @@ func (p *Page) Offline(ctx context.Context, off bool) error {
 		object{"offline": off, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}, nil)
 }
 
+// Before runs a script in each document that the page opens from now on, before any script of the
+// document.
+func (p *Page) Before(ctx context.Context, script string) error {
+	return p.call(ctx, "Page.addScriptToEvaluateOnNewDocument", object{"source": script}, nil)
+}
+
+// Heap returns how many bytes the objects of the page's scripts take.
+func (p *Page) Heap(ctx context.Context) (int64, error) {
+	var heap struct{ UsedSize float64 }
+	if err := p.call(ctx, "HeapProfiler.collectGarbage", nil, nil); err != nil {
+		return 0, err
+	}
+	err := p.call(ctx, "Runtime.getHeapUsage", nil, &heap)
+	return int64(heap.UsedSize), err
+}
+
+// Busy waits for a while, and returns how much time of a processor the page's main thread took meanwhile:
+// what else runs on the machine does not count.
+func (p *Page) Busy(ctx context.Context, while time.Duration) (time.Duration, error) {
+	tasks := func() (time.Duration, error) {
+		var found struct {
+			Metrics []struct {
+				Name  string
+				Value float64
+			}
+		}
+		if err := errors.Join(p.call(ctx, "Performance.enable", object{"timeDomain": "threadTicks"}, nil), p.call(ctx, "Performance.getMetrics", nil, &found)); err != nil {
+			return 0, err
+		}
+		for _, m := range found.Metrics {
+			if m.Name == "TaskDuration" {
+				return time.Duration(m.Value * float64(time.Second)), nil
+			}
+		}
+		return 0, errors.New("the browser does not tell how long its tasks took")
+	}
+	before, err := tasks()
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case <-time.After(while):
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	after, err := tasks()
+	return after - before, err
+}
+
 // Goto opens a URL and waits until the page and everything in it has loaded.
 func (p *Page) Goto(ctx context.Context, url string) error {
 	var went struct{ ErrorText string }

@@ -155,9 +155,9 @@ func newStorm(t *testing.T, engine string, random *rand.Rand, deck *[]int) *stor
 }
 
 // login returns the database's URL for functions on an engine.
-func (s *storm) login(t *testing.T, engine string) string {
+func (w *world) login(t *testing.T, engine string) string {
 	t.Helper()
-	login, err := url.Parse(dbtest.AsLogin(s.owner))
+	login, err := url.Parse(dbtest.AsLogin(w.owner))
 	if err != nil {
 		t.Fatal(err)
 	}

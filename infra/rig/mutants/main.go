@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -75,6 +76,7 @@ func hunt(ctx context.Context, root string, mutants []mutant, out io.Writer) err
 	counts := map[verdict]int{}
 	for i, m := range mutants {
 		since := time.Now()
+		m.Flags = append(slices.Clip(m.Flags), "-failfast")
 		v, output := try(ctx, root, m)
 		if ctx.Err() != nil {
 			return ctx.Err()

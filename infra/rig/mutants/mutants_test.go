@@ -14,7 +14,7 @@ const root = "../../.."
 // promises are the promises of the design that have mutants. The table shows which parts of the
 // product fulfil them.
 var promises = []string{
-	"R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R12", "R13", "R14", "R15", "R16", "R17", "R18", "R20",
+	"R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R12", "R13", "R14", "R15", "R16", "R17", "R18", "R19", "R20",
 	"R21", "R22", "R24", "R25", "R26", "R27", "R28", "R29", "R30", "R32", "R33", "R34", "R35", "R36",
 	"S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8", "S9",
 }

@@ -38,9 +38,9 @@ const (
 // effect of an abandoned request exists completely or not at all. The turns that were begun end,
 // and no resource leaks.
 func TestCallersLeaveOverHTTP(t *testing.T) {
-	calls := promise.Figure(400, 20_000)
+	calls := promise.Figure(240, 34_000) // on each of three engines
 	seed := promise.Seed(t)
-	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
+	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres, dbtest.OnPgBouncer} {
 		t.Run(engine, func(t *testing.T) {
 			proof := promise.Of(t, "R36", "requests left at random instants over HTTP, on "+engine, "0 connections, lanes, goroutines, transactions left; what was answered is there once")
 			goroutines := runtime.NumGoroutine()

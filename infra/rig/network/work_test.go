@@ -9,7 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
+	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
 // work is a kind of work that the network disturbs.
@@ -26,7 +31,7 @@ type work struct {
 	stands func(t *testing.T, w *world)
 }
 
-var works = []*work{beating, talking, sending}
+var works = []*work{beating, talking, sending, tasking}
 
 // beating is a beat with an automation, and with an objective whose step calls a skill.
 var beating = &work{
@@ -38,7 +43,7 @@ var beating = &work{
 		w.direct.must(t, w.ws, "POST", "/objectives", `{"title":"Do it","doneCriterion":"it is done"}`, &o)
 		w.direct.must(t, w.ws, "PUT", "/objectives/"+o.ID+"/steps",
 			fmt.Sprintf(`{"steps":[{"title":"Do it","skill":"note","inputs":{"key":%q}}]}`, w.key("objective")), nil)
-		w.await(t, "events of transactions that are not settled", `SELECT count(*) FROM events WHERE workspace_id = $1 AND xid >= lk_settled()`, w.ws)
+		w.settled(t, "events of transactions that are not settled", `SELECT count(*) FROM events WHERE workspace_id = $1 AND xid >= lk_settled()`, w.ws)
 	},
 	begin:   func(ctx context.Context, w *world) error { return w.beat(ctx) },
 	effects: []string{"automation", "objective"},
@@ -81,8 +86,7 @@ var talking = &work{
 
 // begun reports whether a turn was stored.
 func (w *world) begun(message string) bool {
-	n := 0
-	err := w.admin.QueryRow(context.Background(), `SELECT count(*) FROM executions WHERE workspace_id = $1 AND input ->> 'message' = $2`, w.ws, message).Scan(&n)
+	n, err := w.number(context.Background(), `SELECT count(*) FROM executions WHERE workspace_id = $1 AND input ->> 'message' = $2`, w.ws, message)
 	return err == nil && n > 0
 }
 
@@ -139,6 +143,44 @@ var sending = &work{
 // tend does the due work, like the schedule.
 func (w *world) tend(ctx context.Context) {
 	<-w.Tender.All(ctx, w.background)
+}
+
+// tasking is a task that a cycle of the coordinator gives to the built-in worker, which calls a skill.
+var tasking = &work{
+	name: "a task",
+	seed: func(t *testing.T, w *world) {
+		w.Works(func(context.Context, worker.Tick) error { return nil }) // begin does
+		check(t, w.direct.DB.Tx(t.Context(), w.ws, func(ctx context.Context, tx *db.Tx) error {
+			_, _, err := w.direct.Agents.Register(ctx, tx, agent.Agent{
+				ID: w.IDs(), Name: "built in", Spawner: agent.SpawnBuiltin, CoordinatorEnabled: true, CreatedBy: "test",
+			})
+			return err
+		}))
+		w.direct.must(t, w.ws, "POST", "/agent-tasks", fmt.Sprintf(
+			`{"title":"Do it","inputContext":{"key":%q},"maxRetries":5,"retryBackoffSeconds":1}`, w.key("task")), nil)
+	},
+	begin: func(ctx context.Context, w *world) error {
+		_, err := w.Cycles.Cycle(ctx, w.ws, "test")
+		if _, busy := errors.AsType[*lane.BusyError](err); err != nil && !busy {
+			return err
+		}
+		all, err := w.Tasks.List(ctx, w.ws, task.Filter{Limit: 10})
+		for _, t := range all {
+			if _, failed := w.Work.Run(ctx, worker.Tick{Workspace: w.ws, Task: t.ID}); err == nil {
+				err = failed
+			}
+		}
+		return err
+	},
+	effects: []string{"task"},
+	stands: func(t *testing.T, w *world) {
+		if got := w.texts(t, `SELECT status FROM agent_tasks WHERE workspace_id = $1`, w.ws); len(got) != 1 || got[0] != "COMPLETED" {
+			t.Errorf("the task is %v", got)
+		}
+		if n := w.count(t, `SELECT count(*) FROM agent_task_logs WHERE workspace_id = $1 AND new_status = 'COMPLETED'`, w.ws); n != 1 {
+			t.Errorf("it was completed %d times", n)
+		}
+	},
 }
 
 // once checks that the activity log has one success for each of the skills.

@@ -3,6 +3,7 @@ package network_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
+	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
 
 func TestMain(m *testing.M) {
@@ -146,21 +148,33 @@ func (s *side) must(t testing.TB, ws db.Workspace, method, path, body string, in
 	}
 }
 
-// base is a database of its own. direct and admin reach it without proxies.
+// base is a database of its own. direct reaches it without proxies, as do admin on a server and
+// file on SQLite.
 type base struct {
-	url, key string
+	engine   string
+	url, key string // url is the one that functions use
 	skew     *db.Skew
 	outside  *outside.World
 	direct   *side
 	admin    *pgx.Conn
+	file     *sql.DB
 }
 
-func newBase(t testing.TB, key string, world *outside.World) *base {
+func newBase(t testing.TB, engine, key string, world *outside.World) *base {
 	t.Helper()
+	b := &base{engine: engine, key: key, skew: new(db.Skew), outside: world}
+	if engine == dbtest.OnSQLite {
+		b.url = dbtest.New(t, engine).URL
+		var err error
+		b.file, err = sql.Open("sqlite", "file:"+b.url+"?mode=ro&_pragma=busy_timeout(5000)")
+		check(t, err)
+		t.Cleanup(func() { check(t, b.file.Close()) })
+		b.direct = newSide(t, b.open(t, b.url), 0, b.environ(world.URL)...)
+		return b
+	}
 	owner := dbtest.NewDatabase(t)
 	_, err := migrate.Postgres(t.Context(), owner, slog.New(slog.DiscardHandler))
 	check(t, err)
-	b := &base{url: dbtest.AsLogin(owner), key: key, skew: new(db.Skew), outside: world}
 	at, err := url.Parse(owner)
 	check(t, err)
 	server, err := url.Parse(dbtest.Servers(t).PostgresURL)
@@ -169,36 +183,88 @@ func newBase(t testing.TB, key string, world *outside.World) *base {
 	b.admin, err = pgx.Connect(t.Context(), at.String())
 	check(t, err)
 	t.Cleanup(func() { check(t, b.admin.Close(context.Background())) })
-	d, err := postgres.Open(postgres.Config{URL: b.url, Schema: migrations.Latest(), Skew: b.skew})
-	check(t, err)
-	t.Cleanup(func() { check(t, d.Close()) })
-	b.direct = newSide(t, d, 0, b.environ(world.URL)...)
+	b.url = dbtest.AsLogin(owner)
+	b.direct = newSide(t, b.open(t, b.url), 0, b.environ(world.URL)...)
+	if engine == dbtest.OnPgBouncer {
+		login, err := url.Parse(b.url)
+		check(t, err)
+		pooler, err := url.Parse(dbtest.Servers(t).PgBouncerURL)
+		check(t, err)
+		login.Host, login.RawQuery = pooler.Host, pooler.RawQuery
+		b.url = login.String()
+	}
 	return b
 }
 
-func (b *base) environ(model string) []string {
-	return []string{
-		"SECRET_KEY_FILE=" + b.key, "LLM_PROVIDER=openai", "LLM_MODEL=x", "OPENAI_API_KEY=x", "OPENAI_BASE_URL=" + model + "/model",
-		"STATE_BACKEND=postgres", "DATABASE_URL=" + b.url,
+// open opens a handle on the database that is closed with the test.
+func (b *base) open(t testing.TB, at string) *db.DB {
+	t.Helper()
+	d, err := b.handle(at, 0)
+	check(t, err)
+	t.Cleanup(func() { check(t, d.Close()) })
+	return d
+}
+
+func (b *base) handle(at string, silence time.Duration) (*db.DB, error) {
+	if b.engine == dbtest.OnSQLite {
+		return sqlite.Open(context.Background(), sqlite.Config{Path: at, Schema: migrations.Latest(), Skew: b.skew})
 	}
+	return postgres.Open(postgres.Config{URL: at, Schema: migrations.Latest(), Skew: b.skew, Silence: silence})
+}
+
+func (b *base) environ(model string) []string {
+	backend := []string{"STATE_BACKEND=sqlite"}
+	if b.engine != dbtest.OnSQLite {
+		backend = []string{"STATE_BACKEND=postgres", "DATABASE_URL=" + b.url}
+	}
+	return append(backend, "SECRET_KEY_FILE="+b.key, "LLM_PROVIDER=openai", "LLM_MODEL=x", "OPENAI_API_KEY=x", "OPENAI_BASE_URL="+model+"/model")
 }
 
 // count queries the database as a role to which no policy applies.
-func (b *base) count(t testing.TB, sql string, args ...any) (n int) {
+func (b *base) count(t testing.TB, query string, args ...any) (n int) {
 	t.Helper()
-	if err := b.admin.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
-		t.Fatalf("%s: %v", sql, err)
+	n, err := b.number(t.Context(), query, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
 	}
 	return n
 }
 
-func (b *base) texts(t testing.TB, sql string, args ...any) []string {
+func (b *base) number(ctx context.Context, query string, args ...any) (n int, err error) {
+	if b.file != nil {
+		err = b.file.QueryRowContext(ctx, query, args...).Scan(&n)
+	} else {
+		err = b.admin.QueryRow(ctx, query, args...).Scan(&n)
+	}
+	return n, err
+}
+
+func (b *base) texts(t testing.TB, query string, args ...any) (out []string) {
 	t.Helper()
-	rows, err := b.admin.Query(t.Context(), sql, args...)
+	if b.file == nil {
+		rows, err := b.admin.Query(t.Context(), query, args...)
+		check(t, err)
+		out, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		check(t, err)
+		return out
+	}
+	rows, err := b.file.QueryContext(t.Context(), query, args...)
 	check(t, err)
-	out, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	check(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		out = append(out, "")
+		check(t, rows.Scan(&out[len(out)-1]))
+	}
+	check(t, rows.Err())
 	return out
+}
+
+// settled waits for what other transactions of a server delay.
+func (w *world) settled(t *testing.T, what, count string, args ...any) {
+	t.Helper()
+	if w.admin != nil {
+		w.await(t, what, count, args...)
+	}
 }
 
 // The peers of a function.
@@ -232,14 +298,22 @@ func (b *base) world(t testing.TB) *world {
 	w := &world{
 		base: b, ws: dbtest.NewWorkspace(t, b.direct.db), proxies: map[string]*proxy.Proxy{}, slot: time.Now().Add(-24 * time.Hour).Truncate(time.Minute),
 	}
-	for peer, at := range map[string]string{database: b.url, model: b.outside.URL, receiver: b.outside.URL} {
+	links := map[string]string{model: b.outside.URL, receiver: b.outside.URL}
+	if b.engine != dbtest.OnSQLite {
+		links[database] = b.url
+	}
+	for peer, at := range links {
 		p, err := proxy.Start(at)
 		check(t, err)
 		t.Cleanup(p.Close)
 		w.proxies[peer] = p
 	}
 	w.target = w.proxies[receiver].URL
-	d, err := postgres.Open(postgres.Config{URL: w.proxies[database].URL, Schema: migrations.Latest(), Skew: b.skew, Silence: silence})
+	at := b.url
+	if p := w.proxies[database]; p != nil {
+		at = p.URL
+	}
+	d, err := b.handle(at, silence)
 	check(t, err)
 	w.side = newSide(t, d, limit, b.environ(w.proxies[model].URL)...)
 	must := func(method, path, body string) { t.Helper(); b.direct.must(t, w.ws, method, path, body, nil) }

@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // asked is a request to the model.
 type asked struct {
 	Stream   bool
-	Messages []struct{ Role, Content string }
+	Messages []struct {
+		Role, Content string
+		CallID        string `json:"tool_call_id"`
+	}
 }
 
 // answer responds like a model.
@@ -60,6 +64,9 @@ func (a asked) obey() (message map[string]any, reason string) {
 		}
 	}
 	name, arguments := "", ""
+	if strings.Contains(system, "task: work") {
+		return a.note()
+	}
 	if strings.Contains(system, "task: advance") {
 		name, arguments = nextOf(said, made)
 	} else if skill, key, _ := strings.Cut(said, " "); made == 0 && slices.Contains([]string{"note", "pay", "jot"}, skill) {
@@ -71,6 +78,40 @@ func (a asked) obey() (message map[string]any, reason string) {
 	return map[string]any{"role": "assistant", "content": "", "tool_calls": []any{map[string]any{
 		"index": 0, "id": fmt.Sprintf("call-%d-%d", len(said), made), "type": "function", "function": map[string]string{"name": name, "arguments": arguments},
 	}}}, "tool_calls"
+}
+
+// note returns the next call for a task whose input has a key and a number of notes: one note in each step;
+// without a number, one under the key itself.
+// Which one is next is seen from the newest result, because older ones may have been summarised.
+func (a asked) note() (message map[string]any, reason string) {
+	var b struct {
+		Task struct {
+			Input struct {
+				Key   string
+				Notes int
+			}
+		}
+	}
+	made := 0
+	for _, m := range a.Messages {
+		if m.Role == "user" && strings.HasPrefix(m.Content, "{") && b.Task.Input.Key == "" {
+			_ = json.Unmarshal([]byte(m.Content), &b) // another message has no key
+		}
+		if n, err := strconv.Atoi(strings.TrimPrefix(m.CallID, "note-")); m.Role == "tool" && err == nil {
+			made = n + 1
+		}
+	}
+	if in := b.Task.Input; made < max(1, in.Notes) {
+		key := in.Key
+		if in.Notes > 0 {
+			key = fmt.Sprintf("%s.%d", in.Key, made)
+		}
+		return map[string]any{"role": "assistant", "content": "", "tool_calls": []any{map[string]any{
+			"index": 0, "id": fmt.Sprintf("note-%d", made), "type": "function",
+			"function": map[string]string{"name": "note", "arguments": fmt.Sprintf(`{"key":%q}`, key)},
+		}}}, "tool_calls"
+	}
+	return map[string]any{"role": "assistant", "content": fmt.Sprintf("%d notes are made.", made)}, "stop"
 }
 
 // nextOf returns the next call for a step, given the number of calls that were made.

@@ -3,8 +3,8 @@
 //
 // Under /model the model speaks the protocol of OpenAI, streamed if the request asks for that. It
 // answers a person's message "note key", "pay key" or "jot key" with a call of that skill. For a step of a
-// plan it makes the step's call, and then records that the step and the objective are done. Every
-// other path belongs to the receiver, which counts requests by the key or body in their JSON.
+// plan it makes the step's call, and then records that the step and the objective are done. For a task
+// with the input {key, notes} it makes that many notes, one in each step. Every other path belongs to the receiver, which counts requests by the key or body in their JSON.
 package outside
 
 import (
