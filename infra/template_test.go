@@ -341,12 +341,13 @@ func TestAlarms(t *testing.T) {
 		metric, statistic string
 		threshold         int
 	}{
-		"CycleSlow":        {"coordinator.cycle.duration_ms", "Maximum", 5000},
-		"AgentsStale":      {"coordinator.stale_agents.count", "Maximum", 5},
-		"TasksPending":     {"tasks.pending.count", "Maximum", 50},
-		"TasksFailed":      {"tasks.failed.count", "Maximum", 10},
-		"RetriesExhausted": {"tasks.retry.exhausted.count", "Maximum", 0},
-		"AgentsSpawned":    {"agents.spawned.count", "Sum", 100},
+		"CycleSlow":         {"coordinator.cycle.duration_ms", "Maximum", 5000},
+		"AgentsStale":       {"coordinator.stale_agents.count", "Maximum", 5},
+		"TasksPending":      {"tasks.pending.count", "Maximum", 50},
+		"TasksFailed":       {"tasks.failed.count", "Maximum", 10},
+		"RetriesExhausted":  {"tasks.retry.exhausted.count", "Maximum", 0},
+		"AgentsSpawned":     {"agents.spawned.count", "Sum", 100},
+		"ValkeyUnreachable": {"valkey.connection.errors", "Sum", 0},
 	} {
 		a := x.Resources[name]
 		if a.has("MetricName") != want.metric || a.has("Statistic") != want.statistic || !is(a.has("Threshold"), want.threshold) ||

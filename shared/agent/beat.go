@@ -71,7 +71,8 @@ func (s *Store) Beat(ctx context.Context, ws db.Workspace, beat Beat) ([]Order, 
 
 func (beat *Beat) check(ctx context.Context) error {
 	bad := &problem.InvalidError{}
-	bad.If(!slices.Contains([]Status{"", Idle, Working, Degraded, Error, Draining}, beat.Says), "status", "must be IDLE, WORKING, DEGRADED, ERROR or DRAINING")
+	bad.If(!slices.Contains([]Status{"", Idle, Working, Degraded, Error, Draining}, beat.Says), "status",
+		"must be IDLE, WORKING, DEGRADED, ERROR or DRAINING")
 	bad.If(beat.Attempt < 0, "attempt", "must be positive")
 	bad.If(beat.Attempt > 0 && beat.Task == "", "attempt", "goes with currentTaskId")
 	bad.If(beat.Progress != nil && (*beat.Progress < 0 || *beat.Progress > 100), "progressPercent", "must be 0 to 100")

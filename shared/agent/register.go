@@ -67,7 +67,8 @@ func (a *Agent) check(ctx context.Context) error {
 	bad.If(a.MaxConcurrentTasks < 1 || a.MaxConcurrentTasks > MaxTasks, "maxConcurrentTasks", "must be 1 to 1000")
 	bad.If(a.IntervalSeconds < 1 || a.IntervalSeconds > MaxInterval, "heartbeatIntervalSeconds", "must be 1 to 86400")
 	bad.If(a.StaleSeconds < 1 || a.StaleSeconds > MaxStale, "staleThresholdSeconds", "must be 1 to 604800")
-	bad.If(!slices.Contains([]Spawner{SpawnHTTP, SpawnLambda, SpawnBuiltin, SpawnPull}, a.Spawner), "spawner", "must be http, lambda, builtin or pull")
+	bad.If(!slices.Contains([]Spawner{SpawnHTTP, SpawnLambda, SpawnBuiltin, SpawnPull}, a.Spawner), "spawner",
+		"must be http, lambda, builtin or pull")
 	capabilities := []string{}
 	for _, c := range a.Capabilities {
 		text(ctx, bad, "capabilities", &c, 1, MaxCapability)

@@ -121,7 +121,7 @@ func TestAListingFiltersAndPages(t *testing.T) {
 					return found
 				}
 				last := page[len(page)-1]
-				f.Before = agent.Position{At: last.CreatedAt, ID: last.ID}
+				f.Before = db.Position{At: last.CreatedAt, ID: last.ID}
 			}
 		}
 		yes, no := true, false

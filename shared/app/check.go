@@ -60,7 +60,8 @@ func (k *checker) check() {
 		k.bad("LOG_LEVEL", badLevel, levels)
 	}
 	if _, err := outbound.New(outbound.Options{AllowPrivateHosts: k.AllowPrivateHosts}); err != nil {
-		k.bad("ALLOW_PRIVATE_HOSTS", "has an entry that is not a host", "List names, IP addresses or prefixes, each perhaps with a port, separated by commas.")
+		k.bad("ALLOW_PRIVATE_HOSTS", "has an entry that is not a host",
+			"List names, IP addresses or prefixes, each perhaps with a port, separated by commas.")
 	}
 	if slices.ContainsFunc(k.AllowedHosts, func(host string) bool { return !isHost(host) }) {
 		k.bad("ALLOWED_HOSTS", "has an entry that is not a host", "List names or IP addresses without a port, separated by commas.")
@@ -140,9 +141,11 @@ func (k *checker) postgres() {
 	}
 	switch {
 	case k.DatabaseSecretARN == "" && k.DatabaseURL == "" && k.OnLambda():
-		k.bad("DATABASE_URL", "is missing", "Set it to postgres://user:password@host:5432/name, or DATABASE_SECRET_ARN to a secret that has the like.")
+		k.bad("DATABASE_URL", "is missing",
+			"Set it to postgres://user:password@host:5432/name, or DATABASE_SECRET_ARN to a secret that has the like.")
 	case k.DatabaseURL == "" && !k.OnLambda():
-		k.bad("DATABASE_URL", "is missing", "Set it to postgres://user:password@host:5432/name, or STATE_BACKEND to sqlite. (DATABASE_SECRET_ARN is for functions on Lambda.)")
+		k.bad("DATABASE_URL", "is missing",
+			"Set it to postgres://user:password@host:5432/name, or STATE_BACKEND to sqlite. (DATABASE_SECRET_ARN is for functions on Lambda.)")
 	case k.DatabaseSecretARN != "" && hasPassword(k.DatabaseURL) && k.OnLambda():
 		k.bad("DATABASE_URL", "has a password, and so has the secret in DATABASE_SECRET_ARN",
 			"Leave one of the two out, or the password out of the URL.")
@@ -172,7 +175,8 @@ func (k *checker) model() {
 		return
 	}
 	if slices.Contains(k.Models(), "") || len(k.LLMModel) > 1000 {
-		k.bad("LLM_MODEL", "is missing, or one of its names is empty", "Set it to the provider's id of a model; further ones, separated by commas, stand in for it.")
+		k.bad("LLM_MODEL", "is missing, or one of its names is empty",
+			"Set it to the provider's id of a model; further ones, separated by commas, stand in for it.")
 	}
 }
 

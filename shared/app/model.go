@@ -9,7 +9,8 @@ import (
 // Circuit returns the name of the circuits for the configured provider, address and key. It depends
 // on the key, so that a failure with one key does not block another key.
 func (c Config) Circuit() string {
-	sum := sha256.Sum256([]byte(c.LLMProvider + "\x00" + c.OpenAIBaseURL + "\x00" + c.OpenAIAPIKey + "\x00" + c.AnthropicAPIKey + "\x00" + c.AWSRegion))
+	sum := sha256.Sum256([]byte(c.LLMProvider + "\x00" + c.OpenAIBaseURL + "\x00" + c.OpenAIAPIKey +
+		"\x00" + c.AnthropicAPIKey + "\x00" + c.AWSRegion))
 	return c.LLMProvider + ":" + hex.EncodeToString(sum[:4])
 }
 

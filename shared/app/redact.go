@@ -78,7 +78,8 @@ func (c Config) Notes() []string {
 			notes = append(notes, "DATABASE_URL is set and not used: STATE_BACKEND is sqlite. Leave STATE_BACKEND out to use that database.")
 		}
 		if c.set["DATABASE_SECRET_ARN"] {
-			notes = append(notes, "DATABASE_SECRET_ARN is set and not used: functions on Lambda alone read it. Set DATABASE_URL to use that database.")
+			notes = append(notes, "DATABASE_SECRET_ARN is set and not used: functions on Lambda alone read it. Set DATABASE_URL "+
+				"to use that database.")
 		}
 	}
 	if !c.OnLambda() {

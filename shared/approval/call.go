@@ -5,10 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/call"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
@@ -25,39 +26,89 @@ type outcome struct {
 
 const maxResult = 256 << 10
 
+// make makes the call, which commits together with its result or has its beginning recorded first.
+func (e *Executor) make(ctx context.Context, j *job) error {
+	r, err := call.Make(ctx, call.Call{
+		Name: "approval", Skill: j.skill, Input: j.call, Lanes: e.Lanes, Holds: lane.Holds{j.hold}, Limit: j.limit, Clock: e.Clock,
+		Begun: j.open, Again: !j.claimed.Last(),
+		Begin: func(tx lane.Tx) error {
+			tx.Later().Exec(e.Store.q.Start, j.ID)
+			return nil
+		},
+		Result: func(ctx context.Context, tx lane.Tx, r call.Result) error {
+			e.end(ctx, tx, j, outcomeOf(r), true)
+			return nil
+		},
+	})
+	err = e.Store.Outbox.Lost(err)
+	j.open = j.open || r.Asked
+	if r.Err != nil {
+		e.failed(ctx, j, r.Err)
+	}
+	switch {
+	case err == nil:
+		return e.settled(ctx, j, outcomeOf(r))
+	case errors.Is(err, outbox.ErrLost) && r.Status != "":
+		return e.finish(ctx, j, outcomeOf(r))
+	}
+	return err
+}
+
+// outcomeOf returns what is recorded of a result.
+func outcomeOf(r call.Result) outcome {
+	o := outcome{output: r.Output, message: r.Message, uncertain: r.Status == execution.Uncertain}
+	if r.Err != nil && !errors.Is(r.Err, db.ErrCheck) {
+		o.class = skill.ClassOf(r.Err)
+	}
+	return o
+}
+
 // finish records the outcome of a call in one transaction, even after the call's time limit. If the
 // claim on the outbox row is lost, it records the approval only: the next sender of the row finds
 // the approval executed.
 func (e *Executor) finish(ctx context.Context, j *job, o outcome) error {
-	ctx, cancel := lane.LastWrites(ctx)
+	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
-	if o.uncertain {
-		o.message, o.class = "uncertain: "+o.message, skill.Theirs
-	}
-	write := func(mark func(lane.Tx)) error {
-		return e.Lanes.InHold(ctx, j.hold, func(ctx context.Context, tx lane.Tx) error {
-			e.record(ctx, tx, j, o)
-			mark(tx)
-			tx.Release(e.Lanes, j.hold)
+	write := func(claimed bool) error {
+		return e.Lanes.InHold(last, j.hold, func(ctx context.Context, tx lane.Tx) error {
+			e.end(ctx, tx, j, o, claimed)
 			return nil
 		})
 	}
-	as := outbox.Sent
-	err := e.Store.Outbox.Lost(write(func(tx lane.Tx) {
-		if o.uncertain {
-			as = outbox.Uncertain
-			e.Store.Outbox.UncertainIn(tx.Later(), j.claimed, errors.New(o.message))
-		} else {
-			e.Store.Outbox.SentIn(tx.Later(), j.claimed)
-		}
-	}))
+	err := e.Store.Outbox.Lost(write(true))
 	if errors.Is(err, outbox.ErrLost) {
-		err = write(func(lane.Tx) {})
+		err = write(false)
 	}
 	if err != nil {
 		return err
 	}
-	e.Log.InfoContext(ctx, "approval executed", "skill", j.Skill, "approval", j.ID, "error", o.message)
+	return e.settled(ctx, j, o)
+}
+
+// end queues everything that ends a call: its result, the end of its outbox row, provided that it is
+// still claimed, and the release of its lane.
+func (e *Executor) end(ctx context.Context, tx lane.Tx, j *job, o outcome, claimed bool) {
+	if o.uncertain {
+		o.message, o.class = "uncertain: "+o.message, skill.Theirs
+	}
+	e.record(ctx, tx, j, o)
+	switch {
+	case claimed && o.uncertain:
+		e.Store.Outbox.UncertainIn(tx.Later(), j.claimed, errors.New(o.message))
+	case claimed:
+		e.Store.Outbox.SentIn(tx.Later(), j.claimed)
+	}
+	tx.Release(e.Lanes, j.hold)
+}
+
+// settled logs that a call has ended, and returns the error which says that its outbox row has ended too.
+func (e *Executor) settled(ctx context.Context, j *job, o outcome) error {
+	as := outbox.Sent
+	if o.uncertain {
+		as = outbox.Uncertain
+	}
+	e.Log.InfoContext(ctx, "approval executed", "skill", j.Skill, "approval", j.ID, "status", as, "error", o.message,
+		"duration_ms", e.Clock().Sub(j.begun).Milliseconds())
 	return outbox.Settled(as)
 }
 
@@ -91,26 +142,4 @@ func stored(output json.RawMessage) json.RawMessage {
 		return output
 	}
 	return object(map[string]any{"truncated": true, "bytes": len(output)})
-}
-
-// withLanes acquires the additional lane that the call's writes need, as the reasoning loop does.
-// It runs fn with all holds that must be proven. release queues the release of the additional lane.
-// A lane that stays busy returns an error, and the call is retried later.
-func (e *Executor) withLanes(ctx context.Context, j *job, fn func(ctx context.Context, holds lane.Holds, release func(lane.Tx)) error) error {
-	names, err := j.skill.LanesOf(j.call)
-	if err != nil {
-		return err
-	}
-	names = slices.DeleteFunc(slices.Clone(names), func(n lane.Name) bool { return n == j.hold.Lane })
-	switch len(names) {
-	case 0:
-		return fn(ctx, lane.Holds{j.hold}, func(lane.Tx) {})
-	case 1:
-	default:
-		return fmt.Errorf("skill %s needs %d further lanes: one is the most", j.Skill, len(names))
-	}
-	request := lane.Request{Workspace: j.call.Workspace, Lane: names[0], Holder: j.hold.Holder, Under: j.hold}
-	return e.Lanes.Do(ctx, request, lane.Wait{Limit: min(laneWait, j.limit)}, func(ctx context.Context, h *lane.Hold) error {
-		return fn(ctx, lane.Holds{j.hold, h}, func(tx lane.Tx) { tx.Release(e.Lanes, h) })
-	})
 }

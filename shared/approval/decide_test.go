@@ -477,7 +477,7 @@ func TestListing(t *testing.T) {
 				break
 			}
 			last := w.get(t, got[len(got)-1])
-			f.Before = approval.Position{At: last.RequestedAt, ID: last.ID}
+			f.Before = db.Position{At: last.RequestedAt, ID: last.ID}
 		}
 		same("page by page", walked, all)
 		w.Skew.Advance(72*time.Hour - 4*time.Minute - 30*time.Second) // the first one has expired

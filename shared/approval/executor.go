@@ -9,8 +9,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/call"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
@@ -141,18 +141,13 @@ func (e *Executor) attempt(ctx context.Context, j *job) error {
 		Workspace: j.claimed.Workspace, Agent: j.Agent, Surface: j.Surface, Subject: j.Subject, Key: Key(j.ID), Arguments: j.Input(),
 		Untrusted: j.Untrusted,
 	}
-	if k.Remote() {
-		return e.reach(ctx, j)
-	}
-	return e.run(ctx, j)
+	return e.make(ctx, j)
 }
-
-const cutOff = "the call was cut off, and may have had its effect"
 
 // unmade records why the call is not made, or not repeated.
 func (e *Executor) unmade(ctx context.Context, j *job, why string) error {
 	if j.open {
-		why = cutOff + "; it is not made again: " + why
+		why = call.CutOff + "; it is not made again: " + why
 	}
 	return e.finish(ctx, j, outcome{message: why, uncertain: j.open})
 }
@@ -170,40 +165,6 @@ func (e *Executor) halted(ctx context.Context, j *job) error {
 		return outbox.Later(errors.New(why))
 	}
 	return nil
-}
-
-// run makes a call that works in the database. The call commits together with its result.
-func (e *Executor) run(ctx context.Context, j *job) error {
-	err := e.withLanes(ctx, j, func(ctx context.Context, holds lane.Holds, release func(lane.Tx)) error {
-		return e.Lanes.InHold(ctx, holds, func(ctx context.Context, tx lane.Tx) error {
-			output, _, err := j.skill.Invoke(ctx, j.limit, tx, j.call)
-			if err != nil {
-				return err
-			}
-			fault.Effect(ctx, "skill.ran", j.call.Key)
-			e.record(ctx, tx, j, outcome{output: output})
-			e.Store.Outbox.SentIn(tx.Later(), j.claimed)
-			release(tx)
-			tx.Release(e.Lanes, j.hold)
-			return nil
-		})
-	})
-	err = e.Store.Outbox.Lost(err)
-	refusal, refused := errors.AsType[*skill.RefusalError](err)
-	switch {
-	case err == nil:
-		e.Log.InfoContext(ctx, "approved call made", "skill", j.Skill, "approval", j.ID, "duration_ms", e.Clock().Sub(j.begun).Milliseconds())
-		return outbox.Settled(outbox.Sent)
-	case errors.Is(err, lane.ErrLost):
-		return err
-	case refused:
-		e.failed(ctx, j, err)
-		return e.finish(ctx, j, outcome{class: skill.ClassOf(err), message: cmp.Or(refusal.Reason, "refused")})
-	case errors.Is(err, db.ErrCheck):
-		e.failed(ctx, j, err)
-		return e.finish(ctx, j, outcome{message: "the database refused a value of the call"})
-	}
-	return err
 }
 
 func (e *Executor) failed(ctx context.Context, j *job, err error) {

@@ -37,7 +37,7 @@ func TestFailingAtEachPoint(t *testing.T) {
 	t.Setenv("LK_FAULT_URL", driver.URL)
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		for _, name := range []string{"note", "post", "blind_post"} {
-			for _, point := range []string{"outbox.claimed", "approval.started", "approval.called", "outbox.handled", "outbox.sent"} {
+			for _, point := range []string{"outbox.claimed", "approval.begun", "approval.ran", "outbox.handled", "outbox.sent"} {
 				e.Workspace = dbtest.NewWorkspace(t, e.DB)
 				w := newWorld(t, e)
 				id := w.approved(t, name, `{"text":"a"}`)
@@ -47,7 +47,7 @@ func TestFailingAtEachPoint(t *testing.T) {
 				w.over()
 				w.drain(t)
 				a, row := w.get(t, id), w.row(t, id)
-				open := name == "blind_post" && (point == "approval.started" || point == "approval.called")
+				open := name == "blind_post" && (point == "approval.begun" || point == "approval.ran")
 				want, message := outbox.Sent, ""
 				if open {
 					want, message = outbox.Uncertain, cutOff
@@ -56,7 +56,7 @@ func TestFailingAtEachPoint(t *testing.T) {
 					t.Errorf("%s at %s: %s (%q), its row %s", name, point, a.Status, a.Error, row.Status)
 				}
 				n := effects[approval.Key(id)]
-				if most := map[bool]int{true: 2, false: 1}[name == "post" && point == "approval.called"]; n > most || n == 0 && !open {
+				if most := map[bool]int{true: 2, false: 1}[name == "post" && point == "approval.ran"]; n > most || n == 0 && !open {
 					t.Errorf("%s at %s: %d effects", name, point, n)
 				}
 				if lines := len(w.actions(t, activity.Filter{Skill: name})); lines != 1 {

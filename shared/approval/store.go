@@ -143,41 +143,20 @@ type Filter struct {
 	Status Status
 	Skill  string
 	Agent  string
-	Before Position
+	Before db.Position
 	Limit  int // at most 200; 50 when zero
 }
 
-// Position is the position of an approval in a listing. The zero value is the beginning.
-type Position struct {
-	At time.Time // when it was requested
-	ID string
-}
-
-const (
-	defaultLimit = 50
-	maxLimit     = 200
-	lastUUID     = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-)
-
-var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // List reads approvals, the latest first. more reports whether there are more.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Approval, more bool, err error) {
-	if f.Before.ID == "" {
-		f.Before = Position{endOfTime, lastUUID}
-	}
-	if f.Limit <= 0 {
-		f.Limit = defaultLimit
-	}
-	f.Limit = min(f.Limit, maxLimit)
-	err = s.DB.Each(ctx, ws, collect(&items), s.q.List, db.Null(f.Status), db.Null(f.Skill), db.Null(f.Agent), f.Before.At, f.Before.ID, f.Limit+1)
+	f.Limit = db.PageSize(f.Limit)
+	err = s.DB.Each(ctx, ws, collect(&items), s.q.List,
+		append(f.Before.Args(db.Null(f.Status), db.Null(f.Skill), db.Null(f.Agent)), f.Limit+1)...)
 	if err != nil {
 		return nil, false, fmt.Errorf("list approvals: %w", err)
 	}
-	if len(items) > f.Limit {
-		return items[:f.Limit], true, nil
-	}
-	return items, false, nil
+	items, more = db.Page(items, f.Limit)
+	return items, more, nil
 }
 
 // Unanswered counts the approvals that nobody has decided.

@@ -45,7 +45,8 @@ func parseJWS(token string) (*jws, error) {
 	}
 	t := &jws{text: token, payload: content[1]}
 	var err error
-	if t.header, err = parseMembers(content[0], "alg", "typ", "kid", "cty", "crit", "b64", "zip", "enc", "jku", "jwk", "x5u", "x5c"); err != nil {
+	if t.header, err = parseMembers(content[0], "alg", "typ", "kid", "cty", "crit", "b64", "zip", "enc", "jku", "jwk",
+		"x5u", "x5c"); err != nil {
 		return nil, ErrInvalid
 	}
 	if t.claims, err = parseMembers(content[1], registered...); err != nil {

@@ -67,7 +67,8 @@ func (k *APIKey) checkAPI(by Principal) error {
 		return &FieldError{"role", "is OWNER, ADMIN or MEMBER"}
 	case !by.Role.AtLeast(k.Role):
 		return &FieldError{"role", "is higher than your own"}
-	case len(k.Scopes) == 0 || len(k.Scopes) > maxList || slices.ContainsFunc(k.Scopes, func(s Scope) bool { return !scopeShape().MatchString(string(s)) }):
+	case len(k.Scopes) == 0 || len(k.Scopes) > maxList || slices.ContainsFunc(k.Scopes,
+		func(s Scope) bool { return !scopeShape().MatchString(string(s)) }):
 		return &FieldError{"scopes", `are 1 to 20 such as "tasks:read", "*:write" or "*"`}
 	case len(k.Origins) > 0:
 		return &FieldError{"origins", "are a site key's"}
@@ -121,7 +122,8 @@ func (s *Store) CreateKey(ctx context.Context, tx *db.Tx, by Principal, k APIKey
 	text, hash := spellKey(k.Kind, random), sha256.Sum256(random)
 	var created []APIKey
 	err := tx.Each(ctx, collectKeys(&created), s.q.AddKey, s.ids(), strings.TrimSpace(k.Name), k.Kind, hash[:],
-		text[:len(k.Kind.prefix())+shownSize], db.Null(k.Role), jsonList(k.Scopes), jsonList(k.Origins), db.Null(k.Persona), by.String(), k.ExpiresAt)
+		text[:len(k.Kind.prefix())+shownSize], db.Null(k.Role), jsonList(k.Scopes), jsonList(k.Origins), db.Null(
+			k.Persona), by.String(), k.ExpiresAt)
 	switch {
 	case errors.Is(err, db.ErrCheck): // all other fields have been checked
 		return APIKey{}, secret.Value{}, &FieldError{"expiresAt", "is over"}

@@ -128,9 +128,11 @@ var refusals = []struct {
 	answer *problem.Problem
 }{
 	{ErrMissing, problem.New(http.StatusUnauthorized, "missing_token", ErrMissing.Error()).With("WWW-Authenticate", "Bearer")},
-	{ErrInvalid, problem.New(http.StatusUnauthorized, "invalid_token", ErrInvalid.Error()).With("WWW-Authenticate", `Bearer error="invalid_token"`)},
+	{ErrInvalid, problem.New(http.StatusUnauthorized, "invalid_token", ErrInvalid.Error()).With("WWW-Authenticate",
+		`Bearer error="invalid_token"`)},
 	{ErrForbidden, problem.New(http.StatusForbidden, "forbidden", ErrForbidden.Error())},
-	{ErrSite, problem.New(http.StatusForbidden, "cross_origin", "the site key does not name the origin of this page: lanekeeper site-keys edit changes its origins")},
+	{ErrSite, problem.New(http.StatusForbidden, "cross_origin",
+		"the site key does not name the origin of this page: lanekeeper site-keys edit changes its origins")},
 	{ErrOrigin, problem.New(http.StatusForbidden, "cross_origin", ErrOrigin.Error())},
 	{ErrWorkspace, problem.New(http.StatusBadRequest, "workspace_required", ErrWorkspace.Error())},
 }

@@ -50,6 +50,9 @@ type SessionConfig struct {
 	// AdminToken is the installation's token. If it is empty, the local admin has no sessions.
 	// Changing it ends all sessions of the local admin.
 	AdminToken string
+	// Everywhere lists the workspaces of an installation whose local admin owns all of them. If it is nil, the
+	// local admin has only the default workspace.
+	Everywhere func(context.Context) ([]db.Workspace, error)
 	// Secure says that the pages are served over https. Otherwise they are served on loopback, over
 	// http.
 	Secure bool
@@ -247,6 +250,21 @@ func (s *Sessions) present(ctx context.Context, kind Kind, id string) (Principal
 	err := s.store.db.One(ctx, p.Workspace, []any{&p.Generation}, s.store.q.LocalGeneration)
 	if err != nil {
 		return Principal{}, fmt.Errorf("read the session generation of the local admin: %w", err)
+	}
+	if s.Everywhere == nil {
+		return p, nil
+	}
+	return Everywhere(ctx, p, s.Everywhere)
+}
+
+// Everywhere returns the local admin as the owner of all of the listed workspaces.
+func Everywhere(ctx context.Context, p Principal, list func(context.Context) ([]db.Workspace, error)) (Principal, error) {
+	all, err := list(ctx)
+	if err != nil {
+		return Principal{}, fmt.Errorf("list the workspaces of the local admin: %w", err)
+	}
+	for _, ws := range all {
+		p.Memberships = append(p.Memberships, Membership{Workspace: ws, Role: Owner})
 	}
 	return p, nil
 }

@@ -66,7 +66,8 @@ func (v *userTokens) verify(ctx context.Context, token string) (Principal, error
 		return Principal{}, ErrInvalid
 	}
 	longest := cmp.Or(v.MaxLife, maxTokenLife)
-	if err := errors.Join(t.claims.timely(v.clock(), leeway), t.claims.within(v.clock().Add(longest+leeway)), t.claims.addressed(v.Audience)); err != nil {
+	if err := errors.Join(t.claims.timely(v.clock(), leeway), t.claims.within(v.clock().Add(longest+leeway)),
+		t.claims.addressed(v.Audience)); err != nil {
 		return Principal{}, ErrInvalid
 	}
 	if v.Keys == nil {
@@ -124,7 +125,8 @@ func (m members) email() string {
 // because lower case is unambiguous there in every language. Otherwise the error is a [FieldError].
 func Email(text string) (string, error) {
 	local, domain, _ := strings.Cut(text, "@")
-	if local == "" || domain == "" || len(text) > 254 || !usable(text) || strings.ContainsAny(text, `<>()[],;:\"`) || strings.Contains(domain, "@") {
+	if local == "" || domain == "" || len(text) > 254 || !usable(text) || strings.ContainsAny(text, `<>()[],;:\"`) ||
+		strings.Contains(domain, "@") {
 		return "", &FieldError{"email", "is no e-mail address"}
 	}
 	return strings.ToLower(text), nil

@@ -33,6 +33,7 @@ const (
 
 var (
 	slackAddress = pattern.New(`^[CDGU][A-Z0-9]{2,20}(:[0-9]{10}\.[0-9]{6})?$`)
+	slackWebhook = pattern.New(`^webhook:[a-z0-9][a-z0-9._-]{0,99}$`)
 	phone        = pattern.New(`^\+[1-9][0-9]{6,14}$`)
 	mailbox      = pattern.New("^[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+)*@([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\\.)+[a-zA-Z]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$")
 )
@@ -45,8 +46,9 @@ func Check(channel, address string) error {
 	case NameHTTP:
 		wrong = badURL(address)
 	case NameSlack:
-		if !slackAddress().MatchString(address) {
-			wrong = "must be the id of a channel, such as C024BE91L, or of a channel and a thread, C024BE91L:1503435956.000247"
+		if !slackAddress().MatchString(address) && !slackWebhook().MatchString(address) {
+			wrong = "must be the id of a channel, such as C024BE91L, or of a channel and a thread, C024BE91L:1503435956.000247, " +
+				"or webhook: and the name of the secret that has the URL of an incoming webhook"
 		}
 	case NameEmail:
 		if name, _, _ := strings.Cut(address, "@"); len(address) > maxEmail || len(name) > 64 || !mailbox().MatchString(address) {

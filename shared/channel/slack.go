@@ -16,10 +16,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
-// Slack posts messages to channels and threads of a Slack workspace. Both fields are required.
+// Slack posts messages to channels and threads of a Slack workspace as a bot, and to the channels of
+// incoming webhooks, whose addresses are webhook:NAME. All fields are required.
 type Slack struct {
 	Client Client
 	Token  Secret // xoxb-…, with the scope chat:write
+	// Webhook returns the secret that has the URL of an incoming webhook. Who knows that URL may post.
+	Webhook func(name string) Secret
 }
 
 const (
@@ -53,6 +56,9 @@ func (s *Slack) Send(ctx context.Context, m Message) error {
 	if err := Sendable(NameSlack, m); err != nil {
 		return err
 	}
+	if name, ok := strings.CutPrefix(m.Address, webhookPrefix); ok {
+		return s.hook(ctx, name, m)
+	}
 	token, err := s.Token.reveal(ctx, m.Workspace, "the token for Slack")
 	if err != nil {
 		return err
@@ -65,14 +71,21 @@ func (s *Slack) Send(ctx context.Context, m Message) error {
 	if err != nil {
 		return fmt.Errorf("post to Slack: %w", err)
 	}
+	return s.post(ctx, postMessage, "Bearer "+token, body, slackSaid)
+}
+
+// post sends a request. said reads an answer of status 200.
+func (s *Slack) post(ctx context.Context, to, authorization string, body []byte, said func(io.Reader) error) error {
 	ctx, left := Watch(ctx)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, postMessage, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("post to Slack: %w", err)
+		return outbox.Permanently(errors.New("post to Slack: its URL can't be read")) // the error repeats the URL
 	}
 	// A kept connection may be dead: then a request leaves and brings no answer.
 	req.Close = true
-	req.Header.Set("Authorization", "Bearer "+token)
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	req.Header.Set("User-Agent", "Lanekeeper")
 	resp, err := s.Client.DoOnce(req)
@@ -83,7 +96,32 @@ func (s *Slack) Send(ctx context.Context, m Message) error {
 	if resp.StatusCode != http.StatusOK {
 		return refused(resp, false)
 	}
-	return slackSaid(resp.Body)
+	return said(resp.Body)
+}
+
+const (
+	webhookPrefix = "webhook:"
+	webhookURL    = "https://hooks.slack.com/"
+)
+
+// hook posts to an incoming webhook, which answers 200 for what it has taken.
+func (s *Slack) hook(ctx context.Context, name string, m Message) error {
+	to, err := s.Webhook(name).reveal(ctx, m.Workspace, "the URL of an incoming webhook of Slack")
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(to, webhookURL) {
+		return outbox.Permanently(fmt.Errorf("the secret %s is no URL of an incoming webhook of Slack: it begins with %s", name, webhookURL))
+	}
+	body, err := json.Marshal(struct {
+		Text        string `json:"text"`
+		UnfurlLinks bool   `json:"unfurl_links"`
+		UnfurlMedia bool   `json:"unfurl_media"`
+	}{Text: markup.Replace(m.Body)})
+	if err != nil {
+		return fmt.Errorf("post to Slack: %w", err)
+	}
+	return s.post(ctx, to, "", body, func(io.Reader) error { return nil })
 }
 
 // slackSaid reads Slack's answer of status 200.

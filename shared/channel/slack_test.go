@@ -33,12 +33,12 @@ const token = "xoxb-canary-of-a-token"
 // address, certificate and port.
 func slackOf(t testing.TB, s channel.Secret, h http.HandlerFunc) *channel.Slack {
 	t.Helper()
-	cert, roots := certificate(t, "slack.com")
+	cert, roots := certificate(t, "slack.com", "hooks.slack.com")
 	server := httptest.NewUnstartedServer(read(h))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return &channel.Slack{Token: s, Client: guarded(t, outbound.Options{
+	return &channel.Slack{Token: s, Webhook: func(string) channel.Secret { return s }, Client: guarded(t, outbound.Options{
 		RootCAs: roots, Resolver: slackIsPublic{},
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if address != publicAddress+":443" {
@@ -54,19 +54,19 @@ const publicAddress = "93.184.216.34"
 type slackIsPublic struct{}
 
 func (slackIsPublic) LookupNetIP(_ context.Context, _, name string) ([]netip.Addr, error) {
-	if name != "slack.com" {
+	if name != "slack.com" && name != "hooks.slack.com" {
 		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 	}
 	return []netip.Addr{netip.MustParseAddr(publicAddress)}, nil
 }
 
-func certificate(t testing.TB, name string) (tls.Certificate, *x509.CertPool) {
+func certificate(t testing.TB, names ...string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: names, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -201,5 +201,39 @@ func TestWhatNeverReachesSlack(t *testing.T) {
 	}
 	if err := slackOf(t, is(token), nothing).Send(t.Context(), message("#general")); class(err) != "permanent" {
 		t.Errorf("a name: %v", err)
+	}
+}
+
+// TestAnIncomingWebhook posts without a bot. Its URL is a secret, which no error repeats.
+func TestAnIncomingWebhook(t *testing.T) {
+	const address = "https://hooks.slack.com/services/T0/B0/canary"
+	for answer, want := range map[string]string{"200 ok": "sent", "404 no_service": "permanent", "400 invalid_payload": "permanent", "429 slow": "again", "500 canary": "uncertain"} {
+		var request string
+		var body map[string]any
+		s := slackOf(t, is(address), func(w http.ResponseWriter, r *http.Request) {
+			request = r.Method + " https://" + r.Host + r.URL.Path + r.Header.Get("Authorization")
+			if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+				t.Error(err)
+			}
+			status := 0
+			_, _ = fmt.Sscanf(answer, "%d", &status)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, answer[4:])
+		})
+		m := message("webhook:slack.ops")
+		m.Body = "<!channel> & you"
+		err := s.Send(t.Context(), m)
+		if class(err) != want || err != nil && strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v, want %s", answer, err, want)
+		}
+		if request != "POST "+address || body["text"] != "&lt;!channel&gt; &amp; you" || body["unfurl_links"] != false || body["channel"] != nil {
+			t.Errorf("%s: asked %s with %v", answer, request, body)
+		}
+	}
+	nothing := func(http.ResponseWriter, *http.Request) { t.Error("something was sent") }
+	for _, other := range []string{"https://evil.example/canary", "http://hooks.slack.com/canary", "https://hooks.slack.com.evil.example/canary"} {
+		if err := slackOf(t, is(other), nothing).Send(t.Context(), message("webhook:slack.ops")); class(err) != "permanent" || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", other, err)
+		}
 	}
 }

@@ -151,7 +151,8 @@ type piece struct {
 	over bool
 }
 
-var errTooLarge = errors.New("the answer is larger than the 6 MiB that can be sent in one piece: ask for less, or at an address that streams")
+var errTooLarge = errors.New("the answer is larger than the 6 MiB that can be sent in one piece: ask for less, or at an " +
+	"address that streams")
 
 func (p *piece) begin(h head) error {
 	p.head = h

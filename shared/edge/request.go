@@ -103,7 +103,8 @@ func (e *httpEvent) url() (*call, error) {
 		}
 	}
 	streams := strings.Contains(at.DomainName, ".lambda-url.")
-	return e.call(call{streams: streams, prefix: prefix}, "requestContext.http.method", at.HTTP.Method, path, e.RawQueryString, at.HTTP.SourceIP)
+	return e.call(call{streams: streams, prefix: prefix}, "requestContext.http.method", at.HTTP.Method, path,
+		e.RawQueryString, at.HTTP.SourceIP)
 }
 
 // call completes c. field names the event's field that holds the method.

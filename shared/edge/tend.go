@@ -40,7 +40,8 @@ func (s *Sandbox) tend(ctx context.Context, open *opener[http.Handler]) (io.Read
 	}
 	t, ok := now.with.(Tender)
 	if !ok {
-		return nil, *failureOf(ctx, &EventError{Field: "source", Problem: fmt.Sprintf("is %s, and this function has nothing to tend", tendSource)})
+		return nil, *failureOf(ctx,
+			&EventError{Field: "source", Problem: fmt.Sprintf("is %s, and this function has nothing to tend", tendSource)})
 	}
 	t.Tend(ctx)
 	s.background.working.Wait()

@@ -80,15 +80,14 @@ type Filter struct {
 	Endpoint string
 	Status   Status
 	Event    string
-	Before   Position
+	Before   db.Position
 	Limit    int
 }
 
 // Deliveries lists deliveries without their bodies, newest first.
 func (s *Store) Deliveries(ctx context.Context, ws db.Workspace, f Filter) ([]Delivery, error) {
 	var found []Delivery
-	before := f.Before.orEnd()
-	q, args := s.q.Deliveries, []any{db.Null(f.Status), db.Null(f.Event), before.At, before.ID, f.Limit}
+	q, args := s.q.Deliveries, append(f.Before.Args(db.Null(f.Status), db.Null(f.Event)), f.Limit)
 	if f.Endpoint != "" {
 		to := strings.ToLower(f.Endpoint)
 		if !isID(to) {

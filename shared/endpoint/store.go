@@ -55,28 +55,10 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Endpoint, 
 	return first(found)
 }
 
-// Position is the position of a row in a listing. The zero value is the beginning.
-type Position struct {
-	At time.Time // when the row was made
-	ID string
-}
-
-var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-
-const lastUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-
-func (p Position) orEnd() Position {
-	if p.ID == "" {
-		return Position{endOfTime, lastUUID}
-	}
-	return p
-}
-
 // List lists endpoints, newest first.
-func (s *Store) List(ctx context.Context, ws db.Workspace, before Position, limit int) ([]Endpoint, error) {
+func (s *Store) List(ctx context.Context, ws db.Workspace, before db.Position, limit int) ([]Endpoint, error) {
 	var found []Endpoint
-	before = before.orEnd()
-	if err := s.db.Each(ctx, ws, collect(&found), s.q.List, before.At, before.ID, limit); err != nil {
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.List, append(before.Args(), limit)...); err != nil {
 		return nil, fmt.Errorf("list webhook endpoints: %w", err)
 	}
 	return found, nil

@@ -62,45 +62,34 @@ func New(d *db.DB) (*Store, error) {
 	return s, nil
 }
 
-// Position is the position of a failure in a listing. The zero Position is the beginning.
-type Position struct {
-	At time.Time
-	ID string
-}
-
 // MaxCount is how far failures are counted.
 const MaxCount = 1001
 
 const (
-	lastUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 	maxLimit = 201
 	// lately is how old a failed execution may be.
 	lately = 30 * 24 * time.Hour
 )
 
-var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // Look adds the newest failures to a batch, at most limit.
 func (s *Store) Look(b *db.Batch, limit int) *Look {
 	look := new(Look)
-	s.look(b, look, Position{}, limit)
+	s.look(b, look, db.Position{}, limit)
 	return look
 }
 
-func (s *Store) look(b *db.Batch, into *Look, after Position, limit int) {
-	if after.ID == "" {
-		after = Position{endOfTime, lastUUID}
-	}
+func (s *Store) look(b *db.Batch, into *Look, after db.Position, limit int) {
 	b.Each(func(scan db.Scan) error {
 		var f Failure
-		err := scan(&f.Kind, &f.ID, db.Optional(&f.Title), db.Optional(&f.Why), &f.At, db.Optional(&f.Trace), db.Optional(&f.Surface), &f.Input, &into.Count)
+		err := scan(&f.Kind, &f.ID, db.Optional(&f.Title), db.Optional(&f.Why), &f.At, db.Optional(&f.Trace),
+			db.Optional(&f.Surface), &f.Input, &into.Count)
 		into.Items = append(into.Items, f)
 		return err
-	}, s.q.Open, after.At, after.ID, -lately.Milliseconds(), min(limit, maxLimit), MaxCount)
+	}, s.q.Open, append(after.Args(), -lately.Milliseconds(), min(limit, maxLimit), MaxCount)...)
 }
 
 // List reads the failures after a position, the newest first, at most limit.
-func (s *Store) List(ctx context.Context, ws db.Workspace, after Position, limit int) ([]Failure, error) {
+func (s *Store) List(ctx context.Context, ws db.Workspace, after db.Position, limit int) ([]Failure, error) {
 	var b db.Batch
 	var look Look
 	s.look(&b, &look, after, limit)

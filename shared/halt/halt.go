@@ -10,8 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
-
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
@@ -136,22 +134,17 @@ func (k Switches) Skill(name string) string {
 	return ""
 }
 
-// Filter narrows a listing. Empty fields match everything. Before is the last switch of the
-// previous page.
+// Filter narrows a listing. Empty fields match everything.
 type Filter struct {
 	Active *bool // still on, or released
-	Before *Switch
+	Before db.Position
 	Limit  int
 }
 
 // List lists switches, including released ones, the latest first.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Switch, error) {
-	at, id := farAhead, uuid.Max.String()
-	if f.Before != nil {
-		at, id = f.Before.SetAt, f.Before.ID
-	}
 	var found []Switch
-	if err := s.db.Each(ctx, ws, switches(&found), s.q.List, at, id, f.Active, f.Limit); err != nil {
+	if err := s.db.Each(ctx, ws, switches(&found), s.q.List, append(f.Before.Args(), f.Active, f.Limit)...); err != nil {
 		return nil, fmt.Errorf("list kill switches: %w", err)
 	}
 	return found, nil
@@ -168,9 +161,6 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Switch, er
 	}
 	return found[0], nil
 }
-
-// farAhead is later than any time that a row holds.
-var farAhead = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func switches(into *[]Switch) func(db.Scan) error {
 	return db.Append(into, func(scan db.Scan, k *Switch) error {

@@ -14,8 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -446,23 +444,19 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Heal, erro
 	return found[0], nil
 }
 
-// Filter narrows a listing. Empty fields match everything. Before is the last entry of the previous
-// page.
+// Filter narrows a listing. Empty fields match everything.
 type Filter struct {
 	Status Status
 	Skill  string
-	Before *Heal
+	Before db.Position
 	Limit  int
 }
 
 // List lists the ledger, newest first.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Heal, error) {
-	at, id := farAhead, uuid.Max.String()
-	if f.Before != nil {
-		at, id = f.Before.CreatedAt, f.Before.ID
-	}
 	var found []Heal
-	if err := s.db.Each(ctx, ws, collect(&found), s.q.List, db.Null(f.Status), db.Null(f.Skill), at, id, f.Limit); err != nil {
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.List, append(f.Before.Args(db.Null(f.Status), db.Null(f.Skill)),
+		f.Limit)...); err != nil {
 		return nil, fmt.Errorf("list heals: %w", err)
 	}
 	return found, nil
@@ -476,9 +470,6 @@ func (s *Store) Open(ctx context.Context, ws db.Workspace) ([]Heal, error) {
 	}
 	return found, nil
 }
-
-// farAhead is later than any row.
-var farAhead = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func collect(into *[]Heal) func(db.Scan) error {
 	return db.Append(into, func(scan db.Scan, h *Heal) error {

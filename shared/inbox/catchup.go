@@ -33,7 +33,8 @@ var legalRepo = pattern.New(`^[A-Za-z0-9_.-]{1,100}$`)
 func (h Hook) check(bad *problem.InvalidError, k Kind) {
 	bad.If(k != GitHub, "hookId", "goes with the kind github only")
 	for field, name := range map[string]string{"owner": h.Owner, "repo": h.Repo} {
-		bad.If(!legalRepo().MatchString(name) || name == "." || name == "..", field, "must be a name as GitHub gives it: owner, repo, hookId and token go together")
+		bad.If(!legalRepo().MatchString(name) || name == "." || name == "..", field,
+			"must be a name as GitHub gives it: owner, repo, hookId and token go together")
 	}
 	bad.If(h.ID < 1, "hookId", "must be the number of the webhook: owner, repo, hookId and token go together")
 	bad.If(!secret.ValidName(h.Token), "token", `must be {"$secret": name}: owner, repo, hookId and token go together`)
@@ -78,7 +79,8 @@ func CatchUpOf(payload json.RawMessage) (source string, ok bool) {
 // kickCatchUp is the outbox row by which a source catches up, time and again.
 func kickCatchUp(source string) outbox.Row {
 	payload, _ := json.Marshal(catchUpKick{source}) // always has one
-	return outbox.Row{Kind: outbox.Kick, Topic: CatchUpTopic, Key: "catch_up:" + source, Payload: payload, Receiver: "catch_up:" + source, MaxAttempts: maxKicks}
+	return outbox.Row{Kind: outbox.Kick, Topic: CatchUpTopic, Key: "catch_up:" + source, Payload: payload,
+		Receiver: "catch_up:" + source, MaxAttempts: maxKicks}
 }
 
 // Behind is a source, how far it has caught up, and the time on the database's clock.

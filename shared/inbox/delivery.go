@@ -126,7 +126,8 @@ func (s *Store) Receive(ctx context.Context, f Found, c Content, body []byte) (R
 // leftover row of an earlier delivery of the same request does not block it.
 func kickFor(source, row string) outbox.Row {
 	payload, _ := json.Marshal(kick{row}) // strings always encode
-	return outbox.Row{Kind: outbox.Kick, Topic: Topic, Key: "inbox:" + row, Payload: payload, Receiver: receiverOf(source), MaxAttempts: maxKicks}
+	return outbox.Row{Kind: outbox.Kick, Topic: Topic, Key: "inbox:" + row, Payload: payload,
+		Receiver: receiverOf(source), MaxAttempts: maxKicks}
 }
 
 // DeliveryOf returns the id of the delivery that an outbox row names.
@@ -159,27 +160,15 @@ func (s *Store) DeliveryIn(b *db.Batch, id string) *[]Delivery {
 type Filter struct {
 	Status Status
 	Source string // its id
-	Before Position
+	Before db.Position
 	Limit  int
 }
 
-// Position is the position of a delivery in a listing. The zero Position is the beginning.
-type Position struct {
-	At time.Time // when it was received
-	ID string
-}
-
-var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-
-const lastUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-
 // List reads deliveries without their bodies, newest first.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Delivery, error) {
-	if f.Before.ID == "" {
-		f.Before = Position{endOfTime, lastUUID}
-	}
 	var found []Delivery
-	err := s.db.Each(ctx, ws, collect(&found), s.q.List, db.Null(f.Status), db.Null(f.Source), f.Before.At, f.Before.ID, f.Limit)
+	err := s.db.Each(ctx, ws, collect(&found), s.q.List,
+		append(f.Before.Args(db.Null(f.Status), db.Null(f.Source)), f.Limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("list deliveries: %w", err)
 	}

@@ -165,7 +165,8 @@ func (a Action) check(bad *problem.InvalidError, at string) {
 		bad.If(len(name) > maxTarget || !storable(name), at+"."+field, "must be a name of 200 characters at most")
 	}
 	if m := a.Message; m != nil {
-		bad.If(m.Thread.Channel == "" || len(m.Thread.Channel) > 56 || strings.Contains(m.Thread.Channel, "{{"), at+".message.thread.channel", "must have 1 to 56 characters, and no template")
+		bad.If(m.Thread.Channel == "" || len(m.Thread.Channel) > 56 || strings.Contains(m.Thread.Channel, "{{"),
+			at+".message.thread.channel", "must have 1 to 56 characters, and no template")
 		bad.If(m.Thread.Channel == "operate", at+".message.thread.channel", "must not be operate: those conversations are people's own")
 		bad.If(m.Thread.Address == "", at+".message.thread.address", "must not be empty")
 		fixed, _, templated := strings.Cut(m.Thread.Address, "{{")

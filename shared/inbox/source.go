@@ -106,7 +106,8 @@ func Addressable(slug, name string) bool {
 // check validates a source, fills in defaults, and reports all problems in one [problem.InvalidError].
 func (s *Source) check() error {
 	bad := &problem.InvalidError{}
-	bad.If(!legalName().MatchString(s.Name), "name", "must have 1 to 63 lower-case letters, digits, - and _ that begin with a letter or a digit")
+	bad.If(!legalName().MatchString(s.Name), "name",
+		"must have 1 to 63 lower-case letters, digits, - and _ that begin with a letter or a digit")
 	bad.If(uuidLike(s.Name), "name", "must not look like an id")
 	bad.If(!slices.Contains(kinds, s.Kind), "kind", "must be github, stripe, slack, standard, hmac or token")
 	s.checkSettings(bad)
@@ -132,7 +133,8 @@ func (s *Source) checkSettings(bad *problem.InvalidError) {
 	case s.Header == "":
 		s.Header = "X-Signature"
 	}
-	bad.If(len(s.Header) > maxHeader || !legalHeader().MatchString(s.Header), "header", "must be the name of a header, of 100 characters at most")
+	bad.If(len(s.Header) > maxHeader || !legalHeader().MatchString(s.Header), "header",
+		"must be the name of a header, of 100 characters at most")
 	s.Header = textproto.CanonicalMIMEHeaderKey(s.Header)
 	bad.If(len(s.Prefix) > maxPrefix || !printable(s.Prefix), "prefix", "may have 100 visible ASCII characters at most")
 	if s.Kind == Token {
@@ -143,7 +145,8 @@ func (s *Source) checkSettings(bad *problem.InvalidError) {
 	bad.If(s.Encoding != "" && s.Encoding != Hex && s.Encoding != Base64, "encoding", "must be hex or base64")
 	name, inHeader := headerIn(s.IDPath)
 	inBody := s.IDPath == "body" || strings.HasPrefix(s.IDPath, "body.")
-	bad.If(s.IDPath != "" && !(legalPath(s.IDPath) && (inHeader || inBody)), "idPath", "must be a path such as body.id or headers.x-request-id")
+	bad.If(s.IDPath != "" && !(legalPath(s.IDPath) && (inHeader || inBody)), "idPath",
+		"must be a path such as body.id or headers.x-request-id")
 	bad.If(inHeader && strings.EqualFold(name, s.Header), "idPath", "must not be the header of the signature or the token")
 }
 
@@ -161,7 +164,8 @@ func CheckSecret(k Kind, v secret.Value) error {
 		bad.If(true, "secret", "must not be empty: anyone could sign with it")
 	case len(text) < MinSecret || len(text) > MaxSecret:
 		bad.If(true, "secret", "must have 16 to 1024 bytes")
-	case strings.TrimSpace(text) != text || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
+	case strings.TrimSpace(text) != text || !utf8.ValidString(text) ||
+		strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		bad.If(true, "secret", "must have no control characters, and no spaces around it")
 	case k == Token:
 		bad.If(!printable(text), "secret", "must have visible ASCII characters only, as a header does")

@@ -69,7 +69,8 @@ func Read(w http.ResponseWriter, r *http.Request, l Limits) (body []byte, free f
 	}
 	if errors.Is(err, errFull) {
 		w.Header().Set("Connection", "close")
-		return nil, nil, problem.New(http.StatusServiceUnavailable, "busy", "too many bodies are being received: send it again").Later(time.Second)
+		return nil, nil, problem.New(http.StatusServiceUnavailable, "busy",
+			"too many bodies are being received: send it again").Later(time.Second)
 	}
 	if err != nil {
 		return nil, nil, problem.New(http.StatusBadRequest, "malformed", "the body can't be read")

@@ -29,7 +29,7 @@ var tiers = [][]string{
 	{"problem", "intake", "trace", "db", "lane", "queue"},
 	{"workspace", "secret", "redact", "outbound", "outbox"},
 	{"execution", "activity"},
-	{"llm", "schema", "skill", "reason", "work"},
+	{"llm", "schema", "skill", "call", "reason", "work"},
 	{"objective", "automation", "memory", "persona", "approval", "heal", "halt", "failure", "retain", "quiet"},
 	{"project", "task", "agent", "coordinate", "budget"},
 	{"thread", "channel", "inbox", "endpoint", "notice"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -22,31 +21,14 @@ type Filter struct {
 	// memory, then the newer one. Characters other than letters and digits only separate words. A
 	// text without words finds nothing. At most 32 words in the first 1,000 bytes are used.
 	Text   string
-	Before Position // without a text: the page before this position, newest first
-	Offset int      // with a text
-	Limit  int      // at most 200; 50 when zero
+	Before db.Position // without a text: the page before this position, newest first
+	Offset int         // with a text
+	Limit  int         // at most 200; 50 when zero
 }
-
-// Position is the position of a memory in a listing. The zero value is the beginning.
-type Position struct {
-	At time.Time // when it was created
-	ID string
-}
-
-const (
-	defaultLimit = 50
-	maxLimit     = 200
-	lastUUID     = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-)
-
-var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // List reads memories. more reports whether there are more.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Memory, more bool, err error) {
-	if f.Limit <= 0 {
-		f.Limit = defaultLimit
-	}
-	limit := min(f.Limit, maxLimit)
+	limit := db.PageSize(f.Limit)
 	f.Limit = limit + 1
 	q, args, ok := s.find(f)
 	if !ok {
@@ -55,10 +37,8 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Me
 	if err := s.db.Each(ctx, ws, collect(&items), q, args...); err != nil {
 		return nil, false, fmt.Errorf("list memories: %w", err)
 	}
-	if len(items) > limit {
-		return items[:limit], true, nil
-	}
-	return items, false, nil
+	items, more = db.Page(items, limit)
+	return items, more, nil
 }
 
 // Search lists an agent's memories that have not expired and contain the words of text, as [Filter]
@@ -79,13 +59,11 @@ func (s *Store) Search(ctx context.Context, tx lane.Tx, agent, text, category st
 // nothing.
 func (s *Store) find(f Filter) (q db.Query, args []any, ok bool) {
 	if f.Text == "" {
-		if f.Before.ID == "" {
-			f.Before = Position{endOfTime, lastUUID}
-		}
-		return s.q.List, []any{db.Null(f.Agent), db.Null(f.Category), f.MinImportance, f.Expired, f.Before.At, f.Before.ID, f.Limit}, true
+		return s.q.List, append(f.Before.Args(db.Null(f.Agent), db.Null(f.Category), f.MinImportance, f.Expired), f.Limit), true
 	}
 	text, prefix := words(f.Text)
-	return s.q.Search, []any{text, prefix, db.Null(f.Agent), db.Null(f.Category), f.MinImportance, f.Expired, f.Limit, max(0, f.Offset)}, text != ""
+	return s.q.Search, []any{text, prefix, db.Null(f.Agent), db.Null(f.Category), f.MinImportance, f.Expired, f.Limit,
+		max(0, f.Offset)}, text != ""
 }
 
 // Limits of a query.

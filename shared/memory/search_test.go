@@ -256,7 +256,7 @@ func TestListIsPagedNewestFirst(t *testing.T) {
 				break
 			}
 			last := items[len(items)-1]
-			f.Before = memory.Position{At: last.CreatedAt, ID: last.ID}
+			f.Before = db.Position{At: last.CreatedAt, ID: last.ID}
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("the pages hold %q", got)

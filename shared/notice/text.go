@@ -35,16 +35,19 @@ func say(h endpoint.Happened) (what, next string) {
 		return "Tasks depend on each other in a circle and have failed", fmt.Sprintf("See one of them: lanekeeper tasks show %s", h.Subject)
 	case endpoint.AgentStale:
 		if h.Subject == "" {
-			return fmt.Sprintf("%s agents stopped answering at once, as after a restart of their gateway", d.text("count", "Many")), "Their tasks are tried again."
+			return fmt.Sprintf("%s agents stopped answering at once, as after a restart of their gateway",
+				d.text("count", "Many")), "Their tasks are tried again."
 		}
-		return fmt.Sprintf("Agent %s has stopped answering", d.text("name", h.Subject)), "Its tasks are given to others. Look at it: lanekeeper agents show " + h.Subject
+		return fmt.Sprintf("Agent %s has stopped answering", d.text("name",
+			h.Subject)), "Its tasks are given to others. Look at it: lanekeeper agents show " + h.Subject
 	case endpoint.BudgetWarning, endpoint.BudgetExhausted:
 		of := strings.TrimSpace(d.text("scope", "") + " " + d.text("scope_id", ""))
 		what := fmt.Sprintf("The budget %s has used %s %% or more", of, d.text("threshold", "90"))
 		if h.Event == endpoint.BudgetExhausted {
 			what = fmt.Sprintf("The budget %s is used up: what it pays for waits", of)
 		}
-		return what, fmt.Sprintf("Used: %s of %s tokens. See it: lanekeeper budgets show %s", d.text("consumed", "?"), d.text("allocated", "?"), h.Subject)
+		return what, fmt.Sprintf("Used: %s of %s tokens. See it: lanekeeper budgets show %s", d.text("consumed", "?"),
+			d.text("allocated", "?"), h.Subject)
 	case endpoint.LaneWaitWarning:
 		return fmt.Sprintf("Work has waited %s ms for lane %s", d.text("waited_ms", "?"), h.Subject), "Who has it: lanekeeper lanes list"
 	case endpoint.HeartbeatCompleted:

@@ -485,7 +485,7 @@ func TestObjectivesAreListed(t *testing.T) {
 			"grow_up":                          {Text: "_"},
 			"Grow 100%":                        {Text: "%"},
 			"":                                 {Text: `\`},
-			"shrink, Grow 100%":                {Before: objective.Position{At: all[1].CreatedAt, ID: all[1].ID}},
+			"shrink, Grow 100%":                {Before: db.Position{At: all[1].CreatedAt, ID: all[1].ID}},
 		} {
 			items, more, err := w.s.List(t.Context(), w.Workspace, f)
 			var got []string

@@ -53,7 +53,8 @@ func (s *Store) runSet(ctx context.Context, tx lane.Tx, c skill.Call) (any, erro
 		return nil, skill.Refuse("the arguments could not be read")
 	}
 	o := Objective{
-		Title: args.Title, Description: args.Description, Priority: args.Priority, DoneCriterion: args.DoneCriterion, CreatedBy: cmp.Or(c.By, c.Agent), Untrusted: c.Untrusted,
+		Title: args.Title, Description: args.Description, Priority: args.Priority, DoneCriterion: args.DoneCriterion,
+		CreatedBy: cmp.Or(c.By, c.Agent), Untrusted: c.Untrusted,
 	}
 	o.discreet(ctx)
 	id := s.Create(tx.Later(), o)

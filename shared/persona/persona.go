@@ -95,7 +95,8 @@ func (p *Persona) check(ctx context.Context) error {
 	p.DisplayName, p.Instructions = known.Text(strings.TrimSpace(p.DisplayName)), known.Text(p.Instructions)
 	builtin, isBuiltin := Builtin(p.Name)
 	bad.If(!legalName().MatchString(p.Name), "name", "must begin with a letter or a digit and have up to 63 of a-z, A-Z, 0-9, _, . and -")
-	bad.If(utf8.RuneCountInString(p.DisplayName) > maxDisplayName || strings.ContainsFunc(p.DisplayName, unicode.IsControl) || !utf8.ValidString(p.DisplayName),
+	bad.If(utf8.RuneCountInString(p.DisplayName) > maxDisplayName || strings.ContainsFunc(p.DisplayName,
+		unicode.IsControl) || !utf8.ValidString(p.DisplayName),
 		"displayName", "must be one line of at most 100 characters")
 	bad.If(len(p.Instructions) > MaxInstructions || !utf8.ValidString(p.Instructions) || strings.ContainsRune(p.Instructions, 0),
 		"instructions", "may have 16 KiB of text at most")
@@ -105,7 +106,8 @@ func (p *Persona) check(ctx context.Context) error {
 	bad.If(len(p.Skills) > maxSkills, "skills", "may name 200 skills at most")
 	bad.If(slices.ContainsFunc(p.Skills, func(s string) bool { return len(s) > maxSkill || !legalSkill().MatchString(s) }), "skills",
 		"must be names of skills: up to 64 of a-z, A-Z, 0-9, _ and -")
-	bad.If(p.Language != "" && (len(p.Language) > maxLanguage || !legalLanguage().MatchString(p.Language)), "language", "must be a language tag, such as de or pt-BR")
+	bad.If(p.Language != "" && (len(p.Language) > maxLanguage || !legalLanguage().MatchString(p.Language)), "language",
+		"must be a language tag, such as de or pt-BR")
 	bad.If(p.OutputCheck != "" && (len(p.OutputCheck) > maxSkill || !legalSkill().MatchString(p.OutputCheck)), "outputCheck",
 		"must be the name of a skill: up to 64 of a-z, A-Z, 0-9, _ and -")
 	if err := automation.CheckZone(p.TimeZone); err != nil {

@@ -18,6 +18,7 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, i Item) (Item, error) {
 	}
 	args := []any{s.ids(), i.Name, i.Description, i.CreatedBy}
 	if s.projects != nil {
+		tx.Later().Exec(s.projects.q.hold, i.Project)
 		of, err := s.projects.in(ctx, tx, i.Project)
 		switch {
 		case errors.Is(err, db.ErrNoRows):
@@ -105,6 +106,7 @@ func set[T any](to, from *T) {
 
 // Delete deletes an item to which nothing refers. Errors: [db.ErrNoRows], [InUseError].
 func (s *Store) Delete(ctx context.Context, tx *db.Tx, id string) error {
+	tx.Later().Exec(s.q.hold, id) // what was added to it meanwhile counts in the next statement
 	n, err := tx.Exec(ctx, s.q.remove, id)
 	if err != nil {
 		return fmt.Errorf("delete a project or a milestone: %w", err)

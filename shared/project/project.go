@@ -70,7 +70,7 @@ type Item struct {
 }
 
 // statements are the queries of one kind of items.
-type statements struct{ list, get, create, patch, remove, counts, users db.Query }
+type statements struct{ list, get, create, hold, patch, remove, counts, users db.Query }
 
 // Store stores the projects of all workspaces, or the milestones.
 type Store struct {
@@ -83,17 +83,17 @@ type Store struct {
 // New returns a store of projects and one of milestones. ids returns time-ordered ids.
 func New(d *db.DB, ids func() string) (projects, milestones *Store, err error) {
 	var q struct {
-		Projects, GetProject, CreateProject, PatchProject, DeleteProject, ProjectTasks, ProjectUsers               db.Query
-		Milestones, GetMilestone, CreateMilestone, PatchMilestone, DeleteMilestone, MilestoneTasks, MilestoneUsers db.Query
+		Projects, GetProject, CreateProject, HoldProject, PatchProject, DeleteProject, ProjectTasks, ProjectUsers                 db.Query
+		Milestones, GetMilestone, CreateMilestone, HoldMilestone, PatchMilestone, DeleteMilestone, MilestoneTasks, MilestoneUsers db.Query
 	}
 	if err := db.Load(files, &q); err != nil {
 		return nil, nil, fmt.Errorf("project: %w", err)
 	}
 	projects = &Store{db: d, ids: ids, q: statements{
-		q.Projects, q.GetProject, q.CreateProject, q.PatchProject, q.DeleteProject, q.ProjectTasks, q.ProjectUsers,
+		q.Projects, q.GetProject, q.CreateProject, q.HoldProject, q.PatchProject, q.DeleteProject, q.ProjectTasks, q.ProjectUsers,
 	}}
 	milestones = &Store{db: d, ids: ids, projects: projects, q: statements{
-		q.Milestones, q.GetMilestone, q.CreateMilestone, q.PatchMilestone, q.DeleteMilestone, q.MilestoneTasks, q.MilestoneUsers,
+		q.Milestones, q.GetMilestone, q.CreateMilestone, q.HoldMilestone, q.PatchMilestone, q.DeleteMilestone, q.MilestoneTasks, q.MilestoneUsers,
 	}}
 	return projects, milestones, nil
 }
@@ -128,30 +128,17 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Item, map[
 	return found[0], tasks, nil
 }
 
-// Position is the position of an item in a listing. The zero value is the beginning.
-type Position struct {
-	At time.Time // when it was created
-	ID string
-}
-
 // Filter narrows a listing.
 type Filter struct {
 	Archived bool   // lists archived items instead of those in use
 	Project  string // of milestones; empty: of all projects
-	Before   Position
+	Before   db.Position
 	Limit    int
 }
 
-const lastUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-
-var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // List reads items, newest first.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Item, error) {
-	if f.Before.ID == "" {
-		f.Before = Position{endOfTime, lastUUID}
-	}
-	args := []any{f.Archived, f.Before.At, f.Before.ID, f.Limit}
+	args := append(f.Before.Args(f.Archived), f.Limit)
 	if s.projects != nil {
 		args = append(args, db.Null(f.Project))
 	}

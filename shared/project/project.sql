@@ -41,6 +41,13 @@ INSERT INTO milestones (workspace_id, id, name, description, created_by, project
 VALUES ($1, $2, $3, $4, $5, $6, $7, lk_now(), lk_now())
 RETURNING @milestone;
 
+-- name: HoldProject
+-- Nobody archives, changes or deletes it until the transaction ends, or has it named by a new task.
+UPDATE projects SET version = version WHERE workspace_id = $1 AND id = $2;
+
+-- name: HoldMilestone
+UPDATE milestones SET version = version WHERE workspace_id = $1 AND id = $2;
+
 -- name: PatchProject
 UPDATE projects SET name = $4, description = $5, archived_at = CASE WHEN $6 THEN coalesce(archived_at, lk_now()) END,
        version = version + 1, updated_at = lk_now()

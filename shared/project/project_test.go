@@ -232,14 +232,14 @@ func TestPagesOfProjects(t *testing.T) {
 			}
 		}
 		var all []string
-		var last project.Position
+		var last db.Position
 		for range 3 {
 			found, err := w.projects.List(t.Context(), w.Workspace, project.Filter{Before: last, Limit: 1})
 			if err != nil || len(found) != 1 {
 				t.Fatal(found, err)
 			}
 			all = append(all, found[0].Name)
-			last = project.Position{At: found[0].CreatedAt, ID: found[0].ID}
+			last = db.Position{At: found[0].CreatedAt, ID: found[0].ID}
 		}
 		if !slices.Equal(all, []string{"c", "b", "a"}) {
 			t.Errorf("%q", all)
@@ -251,6 +251,51 @@ func TestPagesOfProjects(t *testing.T) {
 		of, err := w.milestones.List(t.Context(), w.Workspace, project.Filter{Project: b[1].ID, Limit: 3})
 		if err != nil || !slices.Equal(names(of), []string{"of b"}) {
 			t.Errorf("%q, %v", names(of), err)
+		}
+	})
+}
+
+// TestWhoArchivesWaitsForNewTasks: while a task is being added to a milestone, nobody archives or
+// deletes the milestone or its project. Afterwards the task counts.
+func TestWhoArchivesWaitsForNewTasks(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		p, err1 := w.create(t, w.projects, project.Item{Name: "p"})
+		m, err2 := w.create(t, w.milestones, project.Item{Name: "m", Project: p.ID})
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		removed := make(chan error, 1)
+		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.tasks.Create(ctx, tx, task.Task{
+				Title: "x", Priority: task.DefaultPriority, BackoffSeconds: task.DefaultBackoff, CreatedBy: "user:ada", Milestone: m.ID,
+			})
+			if err != nil {
+				return err
+			}
+			go func() {
+				removed <- w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error { return w.milestones.Delete(ctx, tx, m.ID) })
+			}()
+			for name, of := range map[string]struct {
+				in *project.Store
+				id string
+			}{"project": {w.projects, p.ID}, "milestone": {w.milestones, m.ID}} {
+				soon, end := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				err := w.DB.Tx(soon, w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+					_, err := of.in.Patch(ctx, tx, of.id, func(project.Item) error { return nil }, project.Patch{Archived: new(true)})
+					return err
+				})
+				end()
+				if err == nil {
+					t.Errorf("a %s was archived while a task was added to it", name)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used, ok := errors.AsType[*project.InUseError](<-removed); !ok || used.Tasks != 1 {
+			t.Errorf("a milestone that had just got a task was deleted: %v", used)
 		}
 	})
 }

@@ -49,7 +49,8 @@ func (k *known) including(value string) *known {
 	}
 	more := &known{values: map[string]bool{}, first: new([1 << 10]uint64), needles: map[uint32][]needle{}}
 	if k != nil {
-		more.values, more.needles, more.count, more.spaces, more.longest = maps.Clone(k.values), maps.Clone(k.needles), k.count, k.spaces, k.longest
+		more.values, more.needles, more.count, more.spaces, more.longest = maps.Clone(k.values), maps.Clone(
+			k.needles), k.count, k.spaces, k.longest
 		*more.first = *k.first
 	}
 	more.values[value] = true

@@ -7,3 +7,6 @@ SELECT lk_purge_events(CAST($2 AS bigint)) WHERE CAST($1 AS uuid) IS NOT NULL;
 
 -- name: Usage
 SELECT lk_purge_usage(CAST($2 AS bigint)) WHERE CAST($1 AS uuid) IS NOT NULL;
+
+-- name: TaskLogs
+SELECT lk_purge_task_logs(CAST($2 AS bigint)) WHERE CAST($1 AS uuid) IS NOT NULL;

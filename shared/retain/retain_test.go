@@ -37,6 +37,7 @@ type world struct {
 type queries struct {
 	Executions, Count, Happens, OldOutbox, OldRun, Outboxes           db.Query
 	ManyMemories, ManyUsages, Left, Day, Budgets, Approval, Approvals db.Query
+	Task, TaskLine, TaskLines                                         db.Query
 }
 
 //go:embed testdata/*.sql
@@ -231,6 +232,54 @@ func TestDaysThatNobodyMadeGoAfterAMonth(t *testing.T) {
 		_, err := w.s.Purge(t.Context(), w.Workspace, retain.Retention{Activity: 4 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour})
 		if err := errors.Join(err, w.DB.One(t.Context(), w.Workspace, []any{&left}, w.q.Budgets)); err != nil || left != 2 {
 			t.Errorf("%d are left, %v", left, err)
+		}
+	})
+}
+
+// TestTheLogsOfTasksGoWhenTheyAreOver and have been for as long as activities are kept, conflicts
+// among them, whose ids do not grow with time.
+func TestTheLogsOfTasksGoWhenTheyAreOver(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		do := func(q db.Query, args ...any) {
+			t.Helper()
+			if _, err := w.DB.Exec(t.Context(), w.Workspace, q, args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tasks := []struct {
+			status    string
+			cancelled bool
+			left      int
+		}{{"COMPLETED", false, 0}, {"FAILED", false, 0}, {"ARCHIVED", true, 0}, {"ABORTED", true, 0}, {"ABORTED", false, 2}, {"PENDING", false, 2}, {"RUNNING", false, 2}}
+		made := make([]string, len(tasks))
+		for i, of := range tasks {
+			made[i] = ids()
+			do(w.q.Task, made[i], 0, of.status, of.cancelled)
+			do(w.q.TaskLine, ids(), made[i], 0, "created")
+			do(w.q.TaskLine, "ffffffff-ffff-4fff-bfff-"+made[i][24:], made[i], 0, "conflict")
+		}
+		late, line := ids(), ids() // over since a moment ago, with an old log
+		w.Skew.Advance(91 * 24 * time.Hour)
+		do(w.q.Task, late, 0, "COMPLETED", false)
+		do(w.q.TaskLine, line, late, 91, "created")
+		keep := retain.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
+		if _, err := w.s.Purge(t.Context(), w.Workspace, keep); err != nil {
+			t.Fatal(err)
+		}
+		left := func(task string) (n int) {
+			t.Helper()
+			if err := w.DB.One(t.Context(), w.Workspace, []any{&n}, w.q.TaskLines, task); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		for i, of := range tasks {
+			if got := left(made[i]); got != of.left {
+				t.Errorf("of the log of a task that is %s, cancelled: %v, %d rows are left, not %d", of.status, of.cancelled, got, of.left)
+			}
+		}
+		if got := left(late); got != 1 {
+			t.Errorf("of the log of a task that ended now %d rows are left, not 1", got)
 		}
 	})
 }

@@ -213,7 +213,8 @@ func (c *compiler) dialect(top map[string]any) {
 
 // unsupported lists keywords that must be refused. Ignoring them would change the schema's meaning.
 var unsupported = map[string]bool{
-	"$id": true, "$anchor": true, "$dynamicRef": true, "$dynamicAnchor": true, "$recursiveRef": true, "$recursiveAnchor": true, "$vocabulary": true,
+	"$id": true, "$anchor": true, "$dynamicRef": true, "$dynamicAnchor": true, "$recursiveRef": true,
+	"$recursiveAnchor": true, "$vocabulary": true,
 	"unevaluatedItems": true, "unevaluatedProperties": true, "additionalItems": true, "dependencies": true,
 }
 

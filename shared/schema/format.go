@@ -43,7 +43,8 @@ func isDate(s string) bool {
 }
 
 func isDateTime(s string) bool {
-	return len(s) > len(time.DateOnly) && isDate(s[:len(time.DateOnly)]) && strings.ContainsRune("Tt", rune(s[len(time.DateOnly)])) && isTime(s[len(time.DateOnly)+1:])
+	return len(s) > len(time.DateOnly) && isDate(s[:len(time.DateOnly)]) &&
+		strings.ContainsRune("Tt", rune(s[len(time.DateOnly)])) && isTime(s[len(time.DateOnly)+1:])
 }
 
 // isTime reports whether s is a full-time of RFC 3339, with its offset.

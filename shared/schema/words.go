@@ -44,7 +44,8 @@ func wordsOf() map[string]reader {
 		"$ref": func(c *compiler, n *node, path string, v any, depth int) { n.ref = c.resolve(path, v, depth) },
 	}
 	for word, kind := range map[string]string{
-		"minLength": "string", "maxLength": "string", "minItems": "array", "maxItems": "array", "minProperties": "object", "maxProperties": "object",
+		"minLength": "string", "maxLength": "string", "minItems": "array", "maxItems": "array", "minProperties": "object",
+		"maxProperties": "object",
 	} {
 		words[word] = func(c *compiler, n *node, path string, v any, _ int) {
 			n.sizes = append(n.sizes, size{word, kind, c.count(path, v), strings.HasPrefix(word, "max")})
@@ -75,7 +76,8 @@ func wordsOf() map[string]reader {
 	}
 	for word, to := range map[string]func(n *node) *map[string]*node{
 		"properties": func(n *node) *map[string]*node { return &n.props }, "dependentSchemas": func(n *node) *map[string]*node { return &n.with },
-		"$defs": func(*node) *map[string]*node { return new(map[string]*node) }, "definitions": func(*node) *map[string]*node { return new(map[string]*node) },
+		"$defs":       func(*node) *map[string]*node { return new(map[string]*node) },
+		"definitions": func(*node) *map[string]*node { return new(map[string]*node) },
 	} {
 		words[word] = func(c *compiler, n *node, path string, v any, depth int) { *to(n) = c.named(path, v, depth) }
 	}

@@ -51,7 +51,8 @@ var legalSlug = pattern.New(`^[a-z0-9][a-z0-9-]*$`)
 
 func checkName(bad *problem.InvalidError, name string) {
 	n := utf8.RuneCountInString(name)
-	bad.If(n < 1 || n > MaxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl), "name", "must be one line of 1 to 255 characters")
+	bad.If(n < 1 || n > MaxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl), "name",
+		"must be one line of 1 to 255 characters")
 }
 
 // CountMade counts the existing workspaces that by has made.
@@ -68,7 +69,8 @@ func (s *Store) CountMade(ctx context.Context, tx *db.Tx, by string) (n int, err
 func (s *Store) Create(ctx context.Context, tx *db.Tx, slug, name, by string) (Workspace, error) {
 	name = strings.TrimSpace(name)
 	bad := &problem.InvalidError{}
-	bad.If(len(slug) > 63 || !legalSlug().MatchString(slug), "slug", "must be 1 to 63 lower-case letters, digits and - that don't begin with -")
+	bad.If(len(slug) > 63 || !legalSlug().MatchString(slug), "slug",
+		"must be 1 to 63 lower-case letters, digits and - that don't begin with -")
 	checkName(bad, name)
 	if err := bad.OrNil(); err != nil {
 		return Workspace{}, err

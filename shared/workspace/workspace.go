@@ -21,6 +21,12 @@ const (
 	DefaultSlug string       = "default"
 )
 
+// Demo is the workspace of the Engine Room's demo, which the local runner makes in a new database.
+const (
+	Demo     db.Workspace = "00000000-0000-7000-8000-0000000d0000"
+	DemoSlug string       = "demo"
+)
+
 type queries struct {
 	Ensure, All, Settings     db.Query
 	Unserved, Due             db.Query

@@ -72,8 +72,35 @@ const (
 	// DemoCapability is what the demo's tasks require of an agent.
 	DemoCapability = "demo"
 
-	demoTag = "demo"
+	// Tag is that of the demo's tasks.
+	Tag = "demo"
+	// CreatedBy is who has created the demo content.
+	CreatedBy = "demo"
 )
+
+// Added are the objectives, automations, skills and memories that [Seed] adds, by what tells them apart:
+// ids, names, names and contents.
+type Added struct{ Objectives, Automations, Skills, Memories map[string]bool }
+
+// Names returns what the demo content of the default workspace is. It is called by lanekeeper demo remove.
+func Names() Added {
+	var content demoWorkspace
+	_ = json.Unmarshal(demoContent, &content) // a test reads it
+	a := Added{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	for _, o := range content.Objectives {
+		a.Objectives[o.ID] = true
+	}
+	for _, x := range content.Automations {
+		a.Automations[x.Name] = true
+	}
+	for _, k := range content.Skills {
+		a.Skills[k.Name] = true
+	}
+	for _, m := range content.Memories {
+		a.Memories[m.Content] = true
+	}
+	return a
+}
 
 // demoObjective is an objective of the demo, with an optional plan.
 type demoObjective struct {
@@ -169,7 +196,7 @@ func seedAgent(ctx context.Context, core *app.Core) error {
 	return core.DB.Tx(ctx, workspace.Default, func(ctx context.Context, tx *db.Tx) error {
 		_, _, err := agents.Register(ctx, tx, agent.Agent{
 			ID: DemoAgent, Name: "worker", Capabilities: []string{DemoCapability}, CoordinatorEnabled: true, MaxConcurrentTasks: demoTasksAtOnce,
-			Spawner: agent.SpawnBuiltin, CreatedBy: "demo",
+			Spawner: agent.SpawnBuiltin, CreatedBy: CreatedBy,
 		})
 		return err
 	})
@@ -181,7 +208,7 @@ func seedTasks(ctx context.Context, core *app.Core, list []demoTask) error {
 	if err != nil {
 		return err
 	}
-	there, err := tasks.List(ctx, workspace.Default, task.Filter{Tags: []string{demoTag}, Limit: 1})
+	there, err := tasks.List(ctx, workspace.Default, task.Filter{Tags: []string{Tag}, Limit: 1})
 	if err != nil || len(there) > 0 {
 		return err
 	}
@@ -198,8 +225,10 @@ func seedTasks(ctx context.Context, core *app.Core, list []demoTask) error {
 			}
 			is, err := tasks.Create(ctx, tx, task.Task{
 				Input: input,
-				Title: t.Title, Type: "demo", Priority: cmp.Or(t.Priority, task.DefaultPriority), MaxRetries: task.DefaultRetries, BackoffSeconds: task.DefaultBackoff,
-				Metadata: json.RawMessage(`{"requiredCapabilities":["` + DemoCapability + `"]}`), Tags: []string{demoTag}, DependsOn: on, CreatedBy: "demo",
+				Title: t.Title, Type: "demo", Priority: cmp.Or(t.Priority, task.DefaultPriority), MaxRetries: task.DefaultRetries,
+				BackoffSeconds: task.DefaultBackoff,
+				Metadata:       json.RawMessage(`{"requiredCapabilities":["` + DemoCapability + `"]}`), Tags: []string{Tag},
+				DependsOn: on, CreatedBy: CreatedBy,
 			})
 			if err != nil {
 				return err
@@ -231,7 +260,8 @@ func seedRest(ctx context.Context, core *app.Core, content demoWorkspace) error 
 	for _, k := range content.Skills {
 		errs = append(errs, add(func(ctx context.Context, tx *db.Tx) error {
 			_, err := skills.Create(ctx, tx, skill.Definition{
-				Name: k.Name, Kind: skill.HTTP, Description: k.Description, Parameters: k.Parameters, Config: k.Config, Enabled: true, CreatedBy: "demo",
+				Name: k.Name, Kind: skill.HTTP, Description: k.Description, Parameters: k.Parameters, Config: k.Config,
+				Enabled: true, CreatedBy: CreatedBy,
 			})
 			return err
 		}))
@@ -239,7 +269,7 @@ func seedRest(ctx context.Context, core *app.Core, content demoWorkspace) error 
 	for _, a := range content.Automations {
 		errs = append(errs, add(func(ctx context.Context, tx *db.Tx) error {
 			made := automation.Automation{
-				Name: a.Name, Skill: a.Skill, Input: a.Input, Cron: a.Cron, TimeZone: a.TimeZone, Event: a.Event, Enabled: true, CreatedBy: "demo",
+				Name: a.Name, Skill: a.Skill, Input: a.Input, Cron: a.Cron, TimeZone: a.TimeZone, Event: a.Event, Enabled: true, CreatedBy: CreatedBy,
 			}
 			if a.Failures > 0 {
 				now := core.Clock()
@@ -257,7 +287,8 @@ func seedRest(ctx context.Context, core *app.Core, content demoWorkspace) error 
 	}
 	for _, m := range content.Memories {
 		errs = append(errs, add(func(ctx context.Context, tx *db.Tx) error {
-			_, err := memories.Create(ctx, tx, memory.Memory{Agent: activity.Operator, Category: m.Category, Content: m.Content, Importance: m.Importance})
+			_, err := memories.Create(ctx, tx, memory.Memory{Agent: activity.Operator, Category: m.Category, Content: m.Content,
+				Importance: m.Importance})
 			return err
 		}))
 	}
@@ -275,7 +306,7 @@ func seedObjective(ctx context.Context, objectives *objective.Store, lanes *lane
 	}
 	return lanes.InHold(ctx, hold, func(ctx context.Context, tx lane.Tx) error {
 		objectives.Create(tx.Later(), objective.Objective{
-			ID: o.ID, Title: o.Title, Description: o.Description, DoneCriterion: o.DoneCriterion, Priority: o.Priority, CreatedBy: "demo",
+			ID: o.ID, Title: o.Title, Description: o.Description, DoneCriterion: o.DoneCriterion, Priority: o.Priority, CreatedBy: CreatedBy,
 		})
 		if len(o.Steps) == 0 {
 			return nil

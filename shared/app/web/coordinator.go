@@ -35,7 +35,8 @@ var thinking = []string{turn.Topic, inbox.Topic, approval.Topic, heartbeat.Topic
 // of holders. background runs a function after the response. fan starts a separate invocation for a
 // workspace's cycles. kick has the function operate do what is due in a workspace and is not done here.
 // works starts an invocation of the built-in worker. It is called by functions/coordinator.
-func NewCoordinator(core *app.Core, instance string, background func(func(context.Context)), fan func(context.Context, coordinator.Tick) error,
+func NewCoordinator(core *app.Core, instance string, background func(func(context.Context)),
+	fan func(context.Context, coordinator.Tick) error,
 	kick func(context.Context, db.Workspace), works func(context.Context, worker.Tick) error) (*Coordinator, error) {
 	s, err := wire.New(core, instance, mail.Channels(core)...)
 	if err != nil {

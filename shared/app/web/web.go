@@ -4,6 +4,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/app"
@@ -96,12 +97,13 @@ func NewAPI(s *wire.Surfaces, in *door.Door, p Process) (http.Handler, error) {
 		Send: func(ws db.Workspace) {
 			p.Background(func(ctx context.Context) { s.Tender.Send(ctx, ws); p.Kick(ctx, ws) })
 		},
-		Beat:       p.Beat,
-		BeatEvery:  s.Core.Config.HeartbeatEvery,
-		Background: p.Background,
-		Valkey:     p.Valkey,
-		Version:    p.Version,
-		Resources:  p.Resources,
+		Beat:         p.Beat,
+		BeatEvery:    s.Core.Config.HeartbeatEvery,
+		KeepOverview: time.Second,
+		Background:   p.Background,
+		Valkey:       p.Valkey,
+		Version:      p.Version,
+		Resources:    p.Resources,
 	})
 	if err != nil || p.Resources != nil {
 		return served, err

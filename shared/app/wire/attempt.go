@@ -14,14 +14,16 @@ import (
 )
 
 // attempt meters a model call of an attempt at a task. What the attempt is expected to use was reserved
-// when it was assigned, so a call reserves nothing: it is refused when a budget that covers the task is
-// spent. The tokens that it used are taken from the reservation.
+// when it was assigned; a call reserves what it may use beyond that, and is refused when a budget that
+// covers the task is spent. The tokens that it used are taken from the reservation. For an attempt that is
+// over nothing is reserved, because nothing would release it; its last call is counted all the same.
 func (m meter) attempt(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
 	t, err := m.tasks.Get(ctx, c.Workspace, c.Task)
 	if err != nil {
 		return 0, nil, fmt.Errorf("read whose call it is: %w", err)
 	}
 	cover := budget.Cover{Task: t.ID, Milestone: t.Milestone, Project: t.Project, Agent: t.Agent}
+	output := int64(c.Output)
 	err = m.budgets.Tx(ctx, c.Workspace, func(ctx context.Context, tx *db.Tx) error {
 		ledger, err := m.budgets.Lock(ctx, tx, []budget.Cover{cover})
 		if err != nil {
@@ -30,13 +32,26 @@ func (m meter) attempt(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 		if spent := ledger.Spent(cover); spent != nil {
 			return &reason.SpentError{Why: "the budget of " + strings.TrimSpace(string(spent.Scope)+" "+spent.ScopeID) + " is used up"}
 		}
-		return nil
+		_, over := m.tasks.Present(ctx, tx, task.Report{Task: c.Task, Attempt: c.Attempt})
+		if _, stale := errors.AsType[*task.StaleError](over); stale {
+			return nil
+		}
+		if over != nil {
+			return over
+		}
+		output, err = m.budgets.HoldCall(ctx, tx, ledger, cover, c.Attempt, budget.Request{
+			Model: c.Model, Others: m.others, Input: int64(c.Input), Output: int64(c.Output), Min: min(leastAnswer, int64(c.Output)),
+		})
+		if refused, ok := errors.AsType[*budget.RefusedError](err); ok {
+			return &reason.SpentError{Why: "the budget of " + strings.TrimSpace(string(refused.Scope)+" "+refused.ScopeID) + " has too little left for a call of the model"}
+		}
+		return err
 	})
 	if err != nil {
 		return 0, nil, err
 	}
 	id := m.budgets.NewID()
-	return c.Output, func(ctx context.Context, used *llm.Response, skills []string) (int64, error) {
+	return int(output), func(ctx context.Context, used *llm.Response, skills []string) (int64, error) {
 		if used == nil {
 			return 0, nil
 		}

@@ -28,7 +28,7 @@ func (s *Surfaces) channels() []thread.Channel {
 	}
 	all := []thread.Channel{
 		&channel.HTTP{Client: s.Outbound, Secret: of(httpSecret), Clock: core.Clock},
-		&channel.Slack{Client: s.Outbound, Token: of(slackSecret)},
+		&channel.Slack{Client: s.Outbound, Token: of(slackSecret), Webhook: of},
 	}
 	if !core.Config.OnLambda() { // on Lambda, the log would retain private messages
 		all = append(all, &channel.Log{Slog: core.Log})

@@ -39,6 +39,7 @@ func (s *Surfaces) coordinate() (err error) {
 	s.Tasks.Converse = func(ctx context.Context, tx lane.Tx, with task.Conversation, key string) (string, error) {
 		return s.Threads.Hear(ctx, tx, with.Channel, with.Address, with.Message, key)
 	}
+	s.Tasks.Stopped = s.Work.Stopped
 	s.Tasks.Wake = func(ctx context.Context, b *db.Batch) { coordinate.Kick(ctx, s.Outbox, b) }
 	return err
 }

@@ -30,7 +30,8 @@ type waiting struct{ *approval.Store }
 func (q waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (string, error) {
 	return q.Store.Request(ctx, tx, approval.Approval{
 		Skill: w.Skill.Name, SkillID: w.Skill.ID, Arguments: w.Call.Arguments, Why: w.Why,
-		Execution: w.Execution.ID, Call: w.CallID, Subject: w.Execution.Subject, Agent: w.Call.Agent, Surface: w.Call.Surface, Trace: w.Execution.Trace,
+		Execution: w.Execution.ID, Call: w.CallID, Subject: w.Execution.Subject, Agent: w.Call.Agent,
+		Surface: w.Call.Surface, Trace: w.Execution.Trace,
 		Untrusted: w.Call.Untrusted,
 	})
 }

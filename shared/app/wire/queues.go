@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/endpoint"
 	"github.com/lanekeeper/lanekeeper/shared/event"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -18,15 +20,26 @@ const tellLimit = time.Second
 // waits publishes an event to the job's workspace when a job has waited in its queue for long. The
 // event does not name the blocking jobs, which may belong to other workspaces; the queue logs them.
 func (s *Surfaces) waits(ctx context.Context, w queue.Waiting) {
-	data, _ := json.Marshal(map[string]any{ // numbers and strings always encode
+	s.tellWait(ctx, db.Workspace(trace.Workspace(ctx)), "queue.waiting", w.Queue, map[string]any{
 		"class": w.Class.String(), "waited_ms": w.Waited.Milliseconds(), "ahead": w.Ahead, "behind": w.Behind, "active": w.Active,
 	})
+}
+
+// waitsForLane publishes an event to the workspace when a request has waited for a lane for long.
+func (s *Surfaces) waitsForLane(ctx context.Context, r lane.Request, held lane.Info, waited time.Duration) {
+	s.tellWait(ctx, r.Workspace, endpoint.LaneWaitWarning, string(r.Lane), map[string]any{
+		"waited_ms": waited.Milliseconds(), "holder": held.Holder, "waiter": r.Holder,
+	})
+}
+
+func (s *Surfaces) tellWait(ctx context.Context, ws db.Workspace, kind, of string, about map[string]any) {
+	data, _ := json.Marshal(about) // numbers and strings always encode
 	id, _ := trace.From(ctx)
 	limited, cancel := context.WithTimeout(ctx, tellLimit)
 	defer cancel()
-	err := s.Events.Tell(limited, db.Workspace(trace.Workspace(ctx)), event.Event{Kind: "queue.waiting", Subject: w.Queue, Trace: string(id), Data: data})
+	err := s.Events.Tell(limited, ws, event.Event{Kind: kind, Subject: of, Trace: string(id), Data: data})
 	if err != nil && ctx.Err() == nil {
-		s.Core.Log.WarnContext(ctx, "a long wait could not be told", "lane", w.Queue, "error", err)
+		s.Core.Log.WarnContext(ctx, "a long wait could not be told", "lane", of, "error", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
@@ -63,6 +65,25 @@ func TestALongWaitIsTold(t *testing.T) {
 	}
 	if _, err := queue.Do(t.Context(), a.Reason.Queues, queue.Job{}, never); !errors.Is(err, queue.ErrClosed) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestALongWaitForALaneIsTold once, while it lasts, with who holds the lane.
+func TestALongWaitForALaneIsTold(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	a := agentOn(t, e)
+	ask := func(wait time.Duration, holder lane.Holder) (*lane.Hold, error) {
+		return a.Lanes.Take(t.Context(), lane.Request{Workspace: e.Workspace, Lane: "operate", Holder: holder, TTL: time.Minute}, lane.Wait{Limit: wait}, nil)
+	}
+	if _, err := ask(0, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask(lane.WarnAfter+3*time.Second, "bob"); err == nil {
+		t.Fatal("two hold it")
+	}
+	told, _, err := a.Events.Read(t.Context(), e.Workspace, event.Cursor{}, []string{"lane.wait_warning"}, 10)
+	if err != nil || len(told) != 1 || told[0].Subject != "operate" || !strings.Contains(string(told[0].Data), `"holder":"ada"`) {
+		t.Errorf("told %+v, %v", told, err)
 	}
 }
 

@@ -108,6 +108,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 	s.Lanes.Observe = func(name lane.Name, event lane.Event, took time.Duration) {
 		core.Meters.Lane(string(name), observe.LaneEvent(event), took)
 	}
+	s.Lanes.Warn = s.waitsForLane
 	models, err := newModels(core, s.Circuits, s.stopped)
 	if err != nil {
 		return nil, fmt.Errorf("wire the models: %w", err)
@@ -211,8 +212,10 @@ func (s *Surfaces) registry() error {
 	}
 	blocked := func(err error) bool { return errors.Is(err, outbound.ErrBlocked) }
 	s.Registry, err = skill.NewRegistry(s.Core.DB, s.Core.IDs, builtins, map[skill.Kind]skill.Factory{
-		skill.HTTP:   remote.Kind(remote.Outbound{Client: s.Outbound, Check: s.Outbound.Check, Blocked: blocked, Expand: s.expand, Patience: outbound.WithTimeout}),
-		skill.MCP:    mcp.Kind(mcp.Outbound{Client: s.Outbound.HTTPClient(), Check: s.Outbound.Check, Blocked: blocked, Expand: s.expand, Patience: outbound.WithTimeout}),
+		skill.HTTP: remote.Kind(remote.Outbound{Client: s.Outbound, Check: s.Outbound.Check, Blocked: blocked,
+			Expand: s.expand, Patience: outbound.WithTimeout}),
+		skill.MCP: mcp.Kind(mcp.Outbound{Client: s.Outbound.HTTPClient(), Check: s.Outbound.Check, Blocked: blocked,
+			Expand: s.expand, Patience: outbound.WithTimeout}),
 		skill.Lambda: lambda.Kind(&functions{core: s.Core}),
 	})
 	if err != nil {

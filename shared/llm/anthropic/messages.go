@@ -24,7 +24,8 @@ func messages(in []llm.Message) []message {
 		case llm.RoleAssistant:
 			c.say(llm.RoleAssistant, m.Text)
 			for _, call := range m.Calls {
-				c.add(llm.RoleAssistant, block{Type: "tool_use", ID: wire.CallID(call.ID, maxID), Name: wire.ToolName(call.Name), Input: wire.Object(call.Arguments)})
+				c.add(llm.RoleAssistant, block{Type: "tool_use", ID: wire.CallID(call.ID, maxID), Name: wire.ToolName(call.Name),
+					Input: wire.Object(call.Arguments)})
 			}
 		case llm.RoleTool:
 			for _, r := range m.Results {

@@ -144,7 +144,8 @@ func (s situation) rememberDone() move {
 	}
 	first := s.brief.Done[0]
 	next, _ := s.pursue(act{"save_memory", map[string]any{
-		"category": "work", "importance": number(3), "content": mark + short(first.Work, 120) + ": " + strings.TrimPrefix(short(first.Result, 300), mark),
+		"category": "work", "importance": number(3), "content": mark + short(first.Work, 120) +
+			": " + strings.TrimPrefix(short(first.Result, 300), mark),
 	}})
 	if next != nil {
 		return *next

@@ -57,12 +57,13 @@ func answers(t testing.TB, p Provider) {
 	cached := said("cheap")
 	cached.Usage = llm.Usage{PromptTokens: 1, CompletionTokens: 20, CacheReadTokens: 300, CacheWriteTokens: 4000}
 	for name, want := range map[string]llm.Response{
-		"a text":                 said("Hello there,\nhow are <you> & yours? ☕🦜 \"quoted\" \\ "),
-		"a long text":            said(strings.Repeat("Äpfel & Birnen. ", 5000)),
-		"nothing":                said(""),
-		"a call":                 said("", called("b1", "look", `{"at":1}`)),
-		"a text and a call":      said("I look.", called("b1", "look", `{"at":1,"why":"☕ \u2615 \"\\\n"}`)),
-		"calls":                  said("Both.", called("b1", "look", `{"at":1}`), called("b2", "look", `{"at":1}`), called("b3", "fly", `{"to":{"x":[1,2.50,null]}}`)),
+		"a text":            said("Hello there,\nhow are <you> & yours? ☕🦜 \"quoted\" \\ "),
+		"a long text":       said(strings.Repeat("Äpfel & Birnen. ", 5000)),
+		"nothing":           said(""),
+		"a call":            said("", called("b1", "look", `{"at":1}`)),
+		"a text and a call": said("I look.", called("b1", "look", `{"at":1,"why":"☕ \u2615 \"\\\n"}`)),
+		"calls": said("Both.", called("b1", "look", `{"at":1}`), called("b2", "look", `{"at":1}`),
+			called("b3", "fly", `{"to":{"x":[1,2.50,null]}}`)),
 		"a call without a limit": said("", called("b1", "look", `{"all":"`+strings.Repeat("äbc ", 5000)+`"}`)),
 	} {
 		for _, mode := range modes {
@@ -175,7 +176,8 @@ func begunAnew(t testing.TB, p Provider) {
 				continue
 			}
 			streamed, problem := d.Message()
-			if diff := differ(streamed, resp.Message); problem != nil || diff != "" || resp.Text != want.Text || len(resp.Calls) != 1 || d.Restarts != 1 {
+			if diff := differ(streamed, resp.Message); problem != nil || diff != "" || resp.Text != want.Text ||
+				len(resp.Calls) != 1 || d.Restarts != 1 {
 				t.Errorf("%s, %s: %d restarts, %v %s", name, mode, d.Restarts, problem, diff)
 			}
 		}

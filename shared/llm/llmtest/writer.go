@@ -98,6 +98,7 @@ func WritesCalls(text, name string, arguments ...string) Writing {
 // Written returns a whole answer, which used 10 tokens and 5.
 func Written(text string) llm.Response {
 	return llm.Response{
-		Message: llm.Message{Role: llm.RoleAssistant, Text: text}, StopReason: llm.StopEndTurn, Usage: llm.Usage{PromptTokens: 10, CompletionTokens: 5}, Model: "script",
+		Message: llm.Message{Role: llm.RoleAssistant, Text: text}, StopReason: llm.StopEndTurn,
+		Usage: llm.Usage{PromptTokens: 10, CompletionTokens: 5}, Model: "script",
 	}
 }

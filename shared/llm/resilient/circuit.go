@@ -73,7 +73,8 @@ func (c Circuit) refusal(provider string, left time.Duration) error {
 	if lasting(c.Class) {
 		class = c.Class
 	}
-	return &llm.Error{Class: class, Provider: provider, RetryAfter: left, Err: fmt.Errorf("%w: %s, last failure %s", ErrOpen, c.State, c.Class)}
+	return &llm.Error{Class: class, Provider: provider, RetryAfter: left,
+		Err: fmt.Errorf("%w: %s, last failure %s", ErrOpen, c.State, c.Class)}
 }
 
 // lasting reports whether failures of the class last until a person acts.

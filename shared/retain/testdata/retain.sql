@@ -35,5 +35,18 @@ SELECT count(*) FROM usage_budgets WHERE workspace_id = $1;
 INSERT INTO approvals (workspace_id, id, skill, arguments, digest, execution_id, call_id, agent, surface, trace_id, status, requested_at, expires_at, decided_at)
 VALUES ($1, $2, 'pay', '{}', 'd', $2, '1.1', 'operator', 'op', 'op_test', $3, lk_now(), lk_now(), lk_now());
 
+-- name: Task
+-- A task that changed for the last time $3 days ago.
+INSERT INTO agent_tasks (workspace_id, id, title, status, cancelled, completed_at, created_by, created_at, updated_at)
+VALUES ($1, $2, 'x', $4, $5, CASE WHEN $4 = 'COMPLETED' THEN lk_now() END, 'ada', lk_now(), lk_plus(lk_now(), 0 - CAST($3 AS bigint) * 86400000));
+
+-- name: TaskLine
+-- A row of a task's log that was written $4 days ago.
+INSERT INTO agent_task_logs (workspace_id, id, task_id, level, event, message, actor, created_at)
+VALUES ($1, $2, $3, 'INFO', $5, 'x', 'ada', lk_plus(lk_now(), 0 - CAST($4 AS bigint) * 86400000));
+
+-- name: TaskLines
+SELECT count(*) FROM agent_task_logs WHERE workspace_id = $1 AND task_id = $2;
+
 -- name: Approvals
 SELECT count(*) FROM approvals WHERE workspace_id = $1;
