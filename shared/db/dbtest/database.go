@@ -30,6 +30,11 @@ const (
 	loginRole = "lanekeeper_login"
 )
 
+// pooledRole is the role that this process logs in as through PgBouncer, which has a pool for each
+// role. In a shared pool of two, tests of two packages that each hold a connection and wait for
+// another one would wait for each other.
+var pooledRole = fmt.Sprintf("%s_%d", loginRole, os.Getpid()%100)
+
 type urls struct{ direct, pooled string }
 
 // Made once per process: the servers, the migrated Postgres database, the migrated SQLite file.
@@ -49,7 +54,7 @@ var (
 		if err != nil {
 			return urls{}, err
 		}
-		return urls{as(set.PostgresURL, loginRole, name), as(set.PgBouncerURL, loginRole, name)}, nil
+		return urls{as(set.PostgresURL, loginRole, name), as(set.PgBouncerURL, pooledRole, name)}, nil
 	})
 	template = sync.OnceValues(makeFile)
 )
@@ -166,7 +171,10 @@ BEGIN
     CREATE ROLE %[1]s LOGIN CREATEROLE IN ROLE lanekeeper_app; -- else migrations at once race to make it so
     CREATE ROLE %[2]s LOGIN IN ROLE lanekeeper_app;
   END IF;
-END $$`, ownerRole, loginRole))
+  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '%[3]s') THEN
+    CREATE ROLE %[3]s LOGIN IN ROLE lanekeeper_app;
+  END IF;
+END $$`, ownerRole, loginRole, pooledRole))
 	if err != nil {
 		return fmt.Errorf("make the test roles: %w", err)
 	}

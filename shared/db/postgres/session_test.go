@@ -132,8 +132,8 @@ func TestNothingIsLeftOnServerConnections(t *testing.T) {
 				t.Errorf("%s is left at %s, want %s", name, got, want)
 			}
 		}
-		if got := one[string](t, conn, "SELECT current_user"); got != "lanekeeper_login" {
-			t.Errorf("the role is left at %s", got)
+		if login, got := conn.Config().User, one[string](t, conn, "SELECT current_user"); got != login {
+			t.Errorf("the role is left at %s, want %s", got, login)
 		}
 		for _, left := range []string{
 			"pg_prepared_statements", "pg_cursors WHERE name <> ''", "pg_listening_channels()",
