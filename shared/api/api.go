@@ -124,7 +124,7 @@ type server struct {
 	mux    *http.ServeMux
 	docs   documents
 	keys   *idempotency
-	mcp    http.Handler
+	mcp    func() (http.Handler, error)
 	gauges *observe.Gauges
 	table  []route
 	// columns are the fields of the items of each listing, by the operation's id.
@@ -171,8 +171,6 @@ func New(d Deps) (http.Handler, error) {
 	}
 	s.overviews = &overview.Kept{Store: overviews, For: d.KeepOverview}
 	s.table = routes(s)
-	if err := s.mount(s.table); err != nil {
-		return nil, fmt.Errorf("make the API: %w", err)
-	}
+	s.mount(s.table)
 	return s, nil
 }

@@ -29,6 +29,23 @@ type contract struct {
 	compiler *jsonschema.Compiler
 }
 
+// described is the contract of all worlds: the document and the compiled schemas do not depend on
+// what a world consists of, and take a tenth of a second each time.
+var described struct {
+	sync.Mutex
+	*contract
+}
+
+func contractOf(t testing.TB, h http.Handler) *contract {
+	t.Helper()
+	described.Lock()
+	defer described.Unlock()
+	if described.contract == nil {
+		described.contract = newContract(t, h)
+	}
+	return described.contract
+}
+
 func newContract(t testing.TB, h http.Handler) *contract {
 	t.Helper()
 	rec := httptest.NewRecorder()

@@ -6,7 +6,9 @@ import (
 	"embed"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -23,11 +25,16 @@ Lists answer items and nextCursor. Bodies have 1 MiB and 1,000 fields at most, a
 //go:embed docs signin
 var pages embed.FS
 
-// asset is a file that is built once and served unchanged.
+// asset is a file that is built for its first request and then served unchanged.
 type asset struct {
-	media   string
-	content []byte
-	tag     string
+	media string
+	build func() (content, error)
+}
+
+// content is what an asset serves, and its ETag.
+type content struct {
+	bytes []byte
+	tag   string
 }
 
 // documents holds the OpenAPI document, the page that shows it, and the sign-in page, which
@@ -38,18 +45,11 @@ type documents struct{ json, yaml, page, script, style, signIn, signInScript ass
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// describe builds all documents from the complete OpenAPI description.
-func (d *documents) describe(o *huma.OpenAPI) error {
-	asJSON, err := json.MarshalIndent(o, "", "  ")
-	if err != nil {
-		return err
-	}
-	asYAML, err := o.YAML()
-	if err != nil {
-		return err
-	}
-	d.json = newAsset("application/json", asJSON)
-	d.yaml = newAsset("application/yaml", asYAML)
+// describe sets all documents. Those of the complete OpenAPI description take a tenth of a second to
+// write, which no other request waits for.
+func (d *documents) describe(o *huma.OpenAPI) {
+	d.json = newAsset("application/json", func() ([]byte, error) { return json.MarshalIndent(o, "", "  ") })
+	d.yaml = newAsset("application/yaml", o.YAML)
 	for _, f := range []struct {
 		to          *asset
 		media, name string
@@ -60,33 +60,39 @@ func (d *documents) describe(o *huma.OpenAPI) error {
 		{&d.signIn, "text/html; charset=utf-8", "signin/index.html"},
 		{&d.signInScript, "text/javascript; charset=utf-8", "signin/signin.js"},
 	} {
-		content, err := pages.ReadFile(f.name)
-		if err != nil {
-			return err
-		}
-		*f.to = newAsset(f.media, content)
+		*f.to = newAsset(f.media, func() ([]byte, error) { return pages.ReadFile(f.name) })
 	}
-	return nil
 }
 
-func newAsset(media string, content []byte) asset {
-	sum := sha256.Sum256(content)
-	return asset{media, content, `"` + hex.EncodeToString(sum[:8]) + `"`}
+func newAsset(media string, write func() ([]byte, error)) asset {
+	return asset{media, sync.OnceValues(func() (content, error) {
+		written, err := write()
+		if err != nil {
+			return content{}, fmt.Errorf("write a document of %s: %w", media, err)
+		}
+		sum := sha256.Sum256(written)
+		return content{written, `"` + hex.EncodeToString(sum[:8]) + `"`}, nil
+	})}
 }
 
-// file serves an asset. The asset may still be empty when file is called: describe fills it after
-// all routes are registered.
+// file serves an asset. The asset may still be empty when file is called: describe sets it after all
+// routes are registered.
 func file(of *asset) handler {
-	return func(_ *server, a huma.API, op huma.Operation) {
+	return func(s *server, a huma.API, op huma.Operation) {
 		op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK)}
 		a.OpenAPI().AddOperation(&op)
 		a.Adapter().Handle(&op, func(ctx huma.Context) {
 			r, w := humago.Unwrap(ctx)
+			built, err := of.build()
+			if err != nil {
+				s.fail(w, r, err)
+				return
+			}
 			w.Header().Set("Cache-Control", "no-cache")
 			w.Header().Set("Content-Security-Policy", pagePolicy)
 			w.Header().Set("Content-Type", of.media)
-			w.Header().Set("ETag", of.tag)
-			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(of.content))
+			w.Header().Set("ETag", built.tag)
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(built.bytes))
 		})
 	}
 }

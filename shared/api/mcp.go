@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -71,9 +72,13 @@ func speaksMCP(s *server, a huma.API, op huma.Operation) {
 
 // newMCP builds the MCP server. Each tool is a route of the OpenAPI document.
 func (s *server) newMCP(table []route) (http.Handler, error) {
-	var doc map[string]any
-	if err := json.Unmarshal(s.docs.json.content, &doc); err != nil {
+	written, err := s.docs.json.build()
+	if err != nil {
 		return nil, err
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(written.bytes, &doc); err != nil {
+		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
 	}
 	srv := mcp.NewServer(&mcp.Implementation{Name: "lanekeeper", Title: "Lanekeeper", Version: s.config().Info.Version}, &mcp.ServerOptions{
 		Instructions: instructions,
@@ -122,9 +127,14 @@ func (s *server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, tooSlow)
 		return
 	}
+	built, err := s.mcp()
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	r.Body = io.NopCloser(bytes.NewReader(sent))
 	told := &buffered{header: http.Header{}}
-	s.mcp.ServeHTTP(told, r.WithContext(context.WithValue(r.Context(), outerKey{}, r)))
+	built.ServeHTTP(told, r.WithContext(context.WithValue(r.Context(), outerKey{}, r)))
 	unknown := told.unknownMethod(sent)
 	switch {
 	case unknown != nil:

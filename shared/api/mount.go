@@ -63,8 +63,8 @@ type answer[T any] struct{ Body T }
 
 func answered[T any](body T) *answer[T] { return &answer[T]{Body: body} }
 
-// mount registers all routes and builds the OpenAPI document.
-func (s *server) mount(table []route) error {
+// mount registers all routes, and describes them.
+func (s *server) mount(table []route) {
 	strictCasing()
 	m := &guarded{ServeMux: s.mux, s: s}
 	a := humago.New(m, s.config())
@@ -102,12 +102,8 @@ func (s *server) mount(table []route) error {
 	s.mux.Handle("/", s.refusal(noRoute))
 	s.mux.HandleFunc("GET /{$}", toTheDocs)
 	describeDoors(a.OpenAPI())
-	if err := s.docs.describe(a.OpenAPI()); err != nil {
-		return fmt.Errorf("write the OpenAPI document: %w", err)
-	}
-	var err error
-	s.mcp, err = s.newMCP(table)
-	return err
+	s.docs.describe(a.OpenAPI())
+	s.mcp = sync.OnceValues(func() (http.Handler, error) { return s.newMCP(table) })
 }
 
 // toTheDocs redirects a browser from the root to the documentation. The location is relative, so

@@ -102,7 +102,7 @@ func newWorld(t testing.TB, e dbtest.Env, change ...func(*api.Deps)) *world {
 		t.Fatal(err)
 	}
 	w.Handler = h
-	w.contract = newContract(t, h)
+	w.contract = contractOf(t, h)
 	return w
 }
 
