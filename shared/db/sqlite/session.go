@@ -13,6 +13,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
+// statements is how many prepared statements a session keeps.
+const statements = 300
+
 // session is one connection with the statements it has prepared.
 type session struct {
 	conn  *sql.Conn
@@ -23,17 +26,26 @@ func newSession(c *sql.Conn) *session {
 	return &session{conn: c, stmts: map[string]*sql.Stmt{}}
 }
 
-func (s *session) close() error {
+func (s *session) close() error { return errors.Join(s.forget(), s.conn.Close()) }
+
+// forget closes all statements. None of them may be running.
+func (s *session) forget() error {
 	var errs []error
 	for _, stmt := range s.stmts {
 		errs = append(errs, stmt.Close())
 	}
-	return errors.Join(append(errs, s.conn.Close())...)
+	clear(s.stmts)
+	return errors.Join(errs...)
 }
 
 func (s *session) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
 	if stmt, ok := s.stmts[text]; ok {
 		return stmt, nil
+	}
+	if len(s.stmts) == statements {
+		if err := s.forget(); err != nil {
+			return nil, err
+		}
 	}
 	stmt, err := s.conn.PrepareContext(ctx, text)
 	if err != nil {

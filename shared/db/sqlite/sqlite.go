@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,10 +43,15 @@ const readers = 4
 type engine struct {
 	writer *session
 	turn   chan struct{} // holds one token; its owner may write
-	write  *sql.DB
-	read   *sql.DB
-	trace  atomic.Value // a string: the trace of the transaction that writes
-	need   int64
+	// looking holds a place for each reader: its session, with the statements that it has prepared, or
+	// nil when it has none yet.
+	looking chan *session
+	closing sync.Mutex
+	closed  bool // no session goes back to its place
+	write   *sql.DB
+	read    *sql.DB
+	trace   atomic.Value // a string: the trace of the transaction that writes
+	need    int64
 	// changed is the data_version of the writer's connection at the last check of the schema. It
 	// changes with each commit of another connection. Only the owner of the turn may use it.
 	changed int64
@@ -94,7 +100,10 @@ func open(ctx context.Context, cfg Config) (*db.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", cfg.Path, err)
 	}
-	e := &engine{turn: make(chan struct{}, 1), need: cfg.Schema}
+	e := &engine{turn: make(chan struct{}, 1), looking: make(chan *session, readers), need: cfg.Schema}
+	for range readers {
+		e.looking <- nil
+	}
 	if e.write, e.read, err = openPools(cfg, &e.trace); err != nil {
 		return nil, err
 	}
@@ -121,7 +130,7 @@ func openPools(cfg Config, id *atomic.Value) (write, read *sql.DB, err error) {
 	write = sql.OpenDB(connector{d, dsn(cfg.Path, "synchronous(FULL)")})
 	write.SetMaxOpenConns(1)
 	read = sql.OpenDB(connector{d, dsn(cfg.Path, "query_only(1)")})
-	read.SetMaxOpenConns(readers)
+	read.SetMaxOpenConns(readers + 1) // the sessions of the readers stay open, and one looks at the schema
 	return write, read, nil
 }
 
@@ -210,6 +219,15 @@ func (e *engine) Close() error {
 	if e.writer != nil {
 		errs = append(errs, e.writer.close())
 	}
+	e.closing.Lock()
+	defer e.closing.Unlock()
+	e.closed = true
+	for range len(e.looking) { // who reads now closes its session itself
+		if s := <-e.looking; s != nil {
+			errs = append(errs, s.close())
+		}
+		e.looking <- nil
+	}
 	return errors.Join(append(errs, e.read.Close(), e.write.Close())...)
 }
 
@@ -296,17 +314,50 @@ func (e *engine) change(ctx context.Context, ws db.Workspace, ops []*db.Op) (err
 }
 
 func (e *engine) look(ctx context.Context, ws db.Workspace, ops []*db.Op) (err error) {
-	c, err := e.read.Conn(ctx)
+	s, err := e.sit(ctx)
 	if err != nil {
-		return mapError(err)
+		return err
 	}
-	s := newSession(c)
-	defer func() { err = errors.Join(err, s.close()) }()
+	ended := false
+	defer func() { err = errors.Join(err, e.leave(s, ended)) }()
 	if err := s.whole(ctx, "BEGIN DEFERRED"); err != nil {
 		return mapError(err)
 	}
-	defer func() { err = errors.Join(err, mapError(s.whole(ctx, "COMMIT"))) }()
+	defer func() {
+		end := s.whole(ctx, "COMMIT")
+		ended, err = end == nil, errors.Join(err, mapError(end))
+	}()
 	return s.run(ctx, ws, ops)
+}
+
+// sit waits for a reader's place and returns its session.
+func (e *engine) sit(ctx context.Context) (*session, error) {
+	var s *session
+	select {
+	case s = <-e.looking:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for a SQLite reader: %w", ctx.Err())
+	}
+	if s != nil {
+		return s, nil
+	}
+	c, err := e.read.Conn(ctx)
+	if err != nil {
+		e.looking <- nil
+		return nil, mapError(err)
+	}
+	return newSession(c), nil
+}
+
+// leave gives a reader's place back: with its session, unless that may still be in a transaction.
+func (e *engine) leave(s *session, ended bool) (err error) {
+	e.closing.Lock()
+	defer e.closing.Unlock()
+	if e.closed || !ended {
+		err, s = s.close(), nil
+	}
+	e.looking <- s
+	return err
 }
 
 // Begin waits for the writer's turn. A cancelled caller leaves the queue.
