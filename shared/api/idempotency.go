@@ -22,9 +22,10 @@ const (
 	keyHeader = "Idempotency-Key"
 	// maxKept is the largest response that is stored, in bytes.
 	maxKept = 256 << 10
-	// keyTime is how long a request holds its key. After that, a repeated request may take the key
-	// over. Patient routes hold the key longer.
-	keyTime = time.Minute
+	// keyTime is how long a request holds its key: as long as it may take, with the last write. After
+	// that, a repeated request may take the key over, as it must when the process has died. Patient
+	// routes hold the key longer.
+	keyTime = limit + keyEnd
 	// keyEnd is the time limit for storing how a request ended.
 	keyEnd = 5 * time.Second
 )

@@ -213,9 +213,9 @@ func TestATakenOverRequest(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { check(t, is(d.post(t, "k", "/things", `{}`), http.StatusCreated, "")) })
 		<-begun
-		w.Skew.Advance(55 * time.Second)
+		w.Skew.Advance(5 * time.Second)
 		check(t, is(d.post(t, "k", "/things", `{}`), http.StatusConflict, "in_progress"))
-		w.Skew.Advance(6 * time.Second)
+		w.Skew.Advance(11 * time.Second)
 		check(t, is(d.post(t, "k", "/things", `{"other":1}`), http.StatusUnprocessableEntity, "key_reused"))
 		second := d.post(t, "k", "/things", `{}`)
 		if second.Body.String() != `{"n":1}` || second.Header().Get("Idempotency-Replayed") != "" {
