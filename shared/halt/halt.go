@@ -124,6 +124,11 @@ func (k Switches) Run(agent string, models ...string) string {
 	return ""
 }
 
+// Give reports whether a switch is on for which Run returns that reason.
+func (k Switches) Give(why string) bool {
+	return slices.ContainsFunc(k, func(on Switch) bool { return Switches{on}.Run(on.Target, on.Target) == why })
+}
+
 // Skill returns why a skill must not be called, or "" if it may be called.
 func (k Switches) Skill(name string) string {
 	for _, on := range k {

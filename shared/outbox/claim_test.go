@@ -548,6 +548,36 @@ func TestARowThatIsRoused(t *testing.T) {
 		if e := w.get(t, id); e.Status != outbox.Ready || e.Attempts != 0 {
 			t.Errorf("roused while it is ready: %+v", e)
 		}
+		last := kick("last")
+		last.MaxAttempts = 1
+		cut := w.enqueue(t, last)[0]
+		w.claim(t, 2)
+		w.Skew.Advance(2 * lease)
+		w.claim(t, 2)
+		w.mustBe(t, outbox.Uncertain, cut)
+		rouse("last")
+		if e := w.get(t, cut); e.Status != outbox.Ready || e.Attempts != 0 || w.due(t, topic) != 1 {
+			t.Errorf("roused after its last attempt was cut off: %+v", e)
+		}
+	})
+}
+
+// TestAnEndlessRowIsNeverUncertain: its handler decides about a last attempt that was cut off.
+func TestAnEndlessRowIsNeverUncertain(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		row := kick("a")
+		row.MaxAttempts = 2
+		id := w.enqueue(t, row)[0]
+		r := w.request(1)
+		r.Endless = []string{topic}
+		for n := range 4 {
+			got, err := w.s.Claim(t.Context(), r)
+			if err != nil || len(got) != 1 || got[0].Attempt != n+1 || got[0].Last() != (n > 0) {
+				t.Fatalf("claim %d: %+v, %v", n, got, err)
+			}
+			w.Skew.Advance(2 * lease)
+		}
+		w.mustBe(t, outbox.Sending, id)
 	})
 }
 

@@ -78,7 +78,7 @@ func TestClaimsAreServedByAnIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, args := range map[string][]any{
-		"outbox.Claim": {workspace, `["test"]`, `[]`, 1, "me", "00000000-0000-7000-8000-000000000001", 1000, "{}", "[]"},
+		"outbox.Claim": {workspace, `["test"]`, `[]`, 1, "me", "00000000-0000-7000-8000-000000000001", 1000, "{}", "[]", "[]"},
 		"outbox.Due":   {workspace, `["test"]`, 100},
 	} {
 		q := queries[slices.IndexFunc(queries, func(q db.Query) bool { return q.Name() == name })]

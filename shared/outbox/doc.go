@@ -22,6 +22,8 @@
 //	is killed, frozen, cut off      is sending until its lease     then, or uncertain after the last attempt
 //	returns after its lease         belongs to another claim       the old claim cannot mark it ([ErrLost])
 //
+// A handler that is [Endless] gets a row that was cut off in its last attempt again.
+//
 // An attempt is counted before the handler gets the row, so that a row that kills its process ends
 // as uncertain. A sender handles up to eight rows at once. A row that kills the process therefore
 // costs the other rows an attempt, too. A person may resend a row that has failed or is uncertain

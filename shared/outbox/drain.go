@@ -39,6 +39,9 @@ func (s *Sender) Drain(ctx context.Context, ws db.Workspace, limit int) (Report,
 		if unkeyed(h) {
 			request.Unkeyed = append(request.Unkeyed, topic)
 		}
+		if endless(h) {
+			request.Endless = append(request.Endless, topic)
+		}
 	}
 	if len(s.Handlers) == 0 {
 		return r, nil

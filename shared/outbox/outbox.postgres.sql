@@ -18,7 +18,8 @@ WITH due AS MATERIALIZED (
     FROM jsonb_array_elements_text(CAST($2 AS jsonb)) t (topic)
    CROSS JOIN LATERAL (
      SELECT o.id, o.topic, o.due_at,
-            CASE WHEN o.status = 'sending' AND (o.expires_at <= lk_now() OR o.attempts >= o.max_attempts OR CAST($3 AS jsonb) ? o.topic) THEN 'uncertain'
+            CASE WHEN o.status = 'sending' AND (o.expires_at <= lk_now() OR o.attempts >= o.max_attempts AND NOT CAST($10 AS jsonb) ? o.topic
+                   OR CAST($3 AS jsonb) ? o.topic) THEN 'uncertain'
                  WHEN o.expires_at <= lk_now() THEN 'expired'
                  ELSE 'sending' END AS becomes
        FROM outbox o

@@ -29,7 +29,8 @@ UPDATE outbox SET
   updated_at = lk_now()
   FROM (
     SELECT o.id AS row_id, lk_plus(lk_now(), coalesce((SELECT l.value FROM json_each($8) l WHERE l.key = o.topic), $7)) AS until,
-           CASE WHEN o.status = 'sending' AND (o.expires_at <= lk_now() OR o.attempts >= o.max_attempts OR o.topic IN (SELECT u.value FROM json_each($3) u)) THEN 'uncertain'
+           CASE WHEN o.status = 'sending' AND (o.expires_at <= lk_now() OR o.attempts >= o.max_attempts AND o.topic NOT IN (SELECT n.value FROM json_each($10) n)
+                  OR o.topic IN (SELECT u.value FROM json_each($3) u)) THEN 'uncertain'
                 WHEN o.expires_at <= lk_now() THEN 'expired'
                 ELSE 'sending' END AS becomes
       FROM outbox o

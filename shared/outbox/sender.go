@@ -37,6 +37,13 @@ type Unkeyed interface {
 	Unkeyed() bool
 }
 
+// Endless is a handler that ends its rows itself. A row whose last attempt was cut off is not uncertain but
+// claimed again, once more as the last attempt. It is for kicks, whose handler may look at the same work again.
+type Endless interface {
+	Handler
+	Endless() bool
+}
+
 // Limited is a handler whose attempts end by themselves within a time limit. Its rows are claimed
 // for that time and a few seconds. If the sender dies, another one gets the rows soon.
 type Limited interface {
@@ -195,6 +202,11 @@ var errPanicked = errors.New("the handler panicked")
 func unkeyed(h Handler) bool {
 	u, ok := h.(Unkeyed)
 	return ok && u.Unkeyed()
+}
+
+func endless(h Handler) bool {
+	e, ok := h.(Endless)
+	return ok && e.Endless()
 }
 
 // classify decides how a handled row ends.

@@ -125,7 +125,7 @@ func (s *Store) Withdraw(b *db.Batch, key string) { b.Exec(s.q.Withdraw, key) }
 func (s *Store) DueNow(b *db.Batch, key string) { b.Exec(s.q.DueNow, key) }
 
 // Rouse adds to a batch that the key's row is due at once, as DueNow does, also if it has ended. It adds
-// no row.
+// no row. It is for kicks: a message could be sent twice.
 func (s *Store) Rouse(b *db.Batch, key string) { b.Exec(s.q.Rouse, key) }
 
 // Began adds to a batch that the work which the key's row looks after was begun: its attempts so far no
@@ -183,6 +183,9 @@ type Request struct {
 	// Unkeyed lists those of the topics whose handlers are [Unkeyed]. A row of theirs whose
 	// attempt was cut off becomes uncertain.
 	Unkeyed []string
+	// Endless lists those of the topics whose handlers are [Endless]. A row of theirs is claimed again
+	// although its last attempt was cut off.
+	Endless []string
 	Holder  string // name of the claiming process, for people
 	Limit   int    // number of rows
 	// Lease is how long the rows are claimed. Afterwards another sender may claim them.
@@ -230,7 +233,7 @@ func (s *Store) claim(ctx context.Context, r Request) (claimed []Claimed, ended 
 		var rows []Entry
 		var b db.Batch
 		b.Each(collect(&rows), s.q.Claim, list(r.Topics), list(r.Unkeyed), min(r.Limit, maxClaim), clip(r.Holder, maxHolder),
-			token.String(), r.Lease.Milliseconds(), r.leases(), list(r.Full))
+			token.String(), r.Lease.Milliseconds(), r.leases(), list(r.Full), list(r.Endless))
 		switch err := s.db.Do(ctx, r.Workspace, &b); {
 		case errors.Is(err, db.ErrUnique):
 			continue // another row of an order key was resent at the same moment

@@ -91,7 +91,7 @@ func (r *Runner) look(ctx context.Context, job Job, s *state) (*Outcome, error) 
 	halts, err := r.halts(ctx, job.Hold.Workspace, s.model, job.Model, job.Agent, job.AgentID)
 	if halted, ok := errors.AsType[*HaltedError](err); ok {
 		out := s.outcome(execution.Parked, halted.Why)
-		out.Halted = true
+		out.Halted, out.Switched = true, true
 		return &out, nil
 	}
 	s.halts = halts

@@ -138,7 +138,9 @@ type Outcome struct {
 	// Halted says that the next run would end in the same way: the model fails, its budget is used
 	// up, or a kill switch is on.
 	Halted bool
-	Trust  execution.Trust // trust at the end
+	// Switched says that a kill switch halts it.
+	Switched bool
+	Trust    execution.Trust // trust at the end
 	// Uncertain lists the skills of calls whose outcome is unknown. A person has to look.
 	Uncertain []string
 	// Waits lists the approvals that the run's calls wait for and whose outcome was not reported
@@ -512,6 +514,28 @@ func (j Job) deltas(ctx context.Context, s *state) (say func(llm.Delta), rest fu
 	}
 }
 
+// Halt is the part of an execution's result that tells how a run was halted.
+type Halt struct {
+	Halts    int  `json:"halts,omitempty"`    // how often in a row, without a step in between
+	Switched bool `json:"switched,omitempty"` // by a kill switch
+}
+
+// haltOf counts the halts of an execution, of which e has the result of the run before.
+func haltOf(e execution.Execution, out Outcome) Halt {
+	if out.Status != execution.Parked || !out.Halted {
+		return Halt{}
+	}
+	var before struct {
+		Steps int `json:"steps"`
+		Halt
+	}
+	_ = json.Unmarshal(e.Result, &before) // a new execution has none
+	if before.Steps != out.Steps {
+		before.Halts = 0
+	}
+	return Halt{before.Halts + 1, out.Switched}
+}
+
 // Close adds the end of a run to the transaction: the execution's status and result and, for a run
 // that did not complete, an activity entry that says so. A halted attempt does not count.
 func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) error {
@@ -521,7 +545,8 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 		Summary string   `json:"summary,omitempty"`
 		Steps   int      `json:"steps"`
 		Waits   []string `json:"waits,omitempty"`
-	}{out.Answer, out.Reason, out.Summary, out.Steps, out.Waits})
+		Halt
+	}{out.Answer, out.Reason, out.Summary, out.Steps, out.Waits, haltOf(job.Execution, out)})
 	if err != nil {
 		return fmt.Errorf("encode a run's result: %w", err)
 	}

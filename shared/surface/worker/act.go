@@ -49,12 +49,15 @@ func (a *attempt) act(ctx context.Context, job reason.Job) (reason.Outcome, erro
 	return a.judge(ctx, out, err)
 }
 
+// threadBusy is why a run is halted until it gets the lock of its thread.
+const threadBusy = "another execution speaks in its thread"
+
 func (a *attempt) run(ctx context.Context, job reason.Job) (reason.Outcome, error) {
 	switch got, err := a.holdThread(ctx); {
 	case errors.Is(err, errNoThread):
 		return reason.Outcome{Status: execution.Failed, Reason: errNoThread.Error()}, nil
 	case err != nil || !got:
-		return reason.Outcome{Status: execution.Parked, Reason: "another execution speaks in its thread", Halted: true}, err
+		return reason.Outcome{Status: execution.Parked, Reason: threadBusy, Halted: true}, err
 	}
 	job, err := a.prepared(ctx, job)
 	if err != nil {

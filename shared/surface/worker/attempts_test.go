@@ -278,9 +278,16 @@ func TestAnAgentThatIsNotTheWorkersIsNotLookedAfter(t *testing.T) {
 // broken is an engine that can't be reached.
 type broken struct{ db.Engine }
 
-var errBroken = errors.New("the database can't be reached")
+var errBroken = fmt.Errorf("%w: nobody answers", db.ErrUnavailable)
 
 func (broken) Do(context.Context, db.Workspace, bool, []*db.Op) error { return errBroken }
+
+// unreadable is an engine that answers every query with an error.
+type unreadable struct{ db.Engine }
+
+func (unreadable) Do(context.Context, db.Workspace, bool, []*db.Op) error {
+	return errors.New("what is stored can't be read")
+}
 
 // TestAFailedLookIsNoPerson: a row that could not be looked after is tried again soon, and the last time it
 // does not count.
@@ -298,6 +305,52 @@ func TestAFailedLookIsNoPerson(t *testing.T) {
 			if later, is := errors.AsType[*outbox.LaterError](err); is != last || is && later.Counts || !errors.Is(err, errBroken) {
 				t.Errorf("attempt %d: %v, later %+v", attempt, err, later)
 			}
+		}
+	})
+}
+
+// TestALastLookThatFailsHasAnEnd: an error that lasts fails the task, so that a person sees it.
+func TestALastLookThatFailsHasAnEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		id, _ := w.pays(t)
+		w.Approvals.DB = db.New(unreadable{})
+		w.looks(t, 30)
+		if is := w.get(t, id); is.Status != task.Failed || !strings.Contains(is.LastError, "what is stored can't be read") {
+			t.Errorf("%+v", is)
+		}
+		if due := w.rows(t, outbox.Ready); len(due) != 0 {
+			t.Errorf("still looked after: %+v", due)
+		}
+	})
+}
+
+// rows returns the worker's outbox rows in a status.
+func (w *world) rows(t testing.TB, in outbox.Status) []outbox.Entry {
+	t.Helper()
+	found, _, err := w.Outbox.List(t.Context(), w.Workspace, outbox.Filter{Topic: worker.Topic, Status: in})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestALastLookThatIsCutOffIsMadeAgain: a row that nobody looks at would have its task sleep for ever.
+func TestALastLookThatIsCutOffIsMadeAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.steps(1, 0)
+		id := w.create(t, task.Task{Title: "Cut"})
+		w.cycle(t)
+		for range 40 {
+			w.Skew.Advance(6 * time.Minute)
+			cut := outbox.Request{Workspace: w.Workspace, Topics: []string{worker.Topic}, Holder: "dead", Limit: 1, Lease: time.Second}
+			got := must(w.Outbox.Claim(t.Context(), cut))(t)
+			if len(got) != 1 || got[0].Last() {
+				break
+			}
+		}
+		w.looks(t, 1)
+		if is := w.get(t, id); is.Status != task.Failed || len(w.rows(t, outbox.Uncertain)) != 0 {
+			t.Errorf("%+v, uncertain %+v", is, w.rows(t, outbox.Uncertain))
 		}
 	})
 }
@@ -396,6 +449,92 @@ func TestAHaltedTaskIsNotInvoked(t *testing.T) {
 			t.Errorf("released: invoked %+v", got)
 		}
 	})
+}
+
+// TestAHaltedModelIsAskedLessAndLess: while a switch stops the model, the pauses between invocations grow.
+// They are over as soon as the switch is released.
+func TestAHaltedModelIsAskedLessAndLess(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.steps(1, 0)
+		id := w.create(t, task.Task{Title: "Halted"})
+		var on halt.Switch
+		w.tx(t, func(ctx context.Context, tx *db.Tx) (err error) {
+			on, err = w.Switches.Set(ctx, tx, halt.Switch{Scope: halt.Model, Target: "script", SetBy: "user:ada"})
+			return err
+		})
+		w.cycle(t)
+		invoked := func(within time.Duration) (n int) {
+			for range within / (20 * time.Second) {
+				w.Skew.Advance(20 * time.Second)
+				w.drain(t)
+				for _, tick := range w.next() {
+					n++
+					must(w.Work.Run(t.Context(), tick))(t)
+				}
+			}
+			return n
+		}
+		if n := invoked(20 * time.Minute); n < 4 || n > 10 {
+			t.Errorf("%d invocations in twenty minutes", n)
+		}
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Switches.Release(ctx, tx, on.ID, "user:ada")
+			return err
+		})
+		if n := invoked(40 * time.Second); n != 1 || w.get(t, id).Status != task.Completed {
+			t.Errorf("released: %d invocations, %+v", n, w.get(t, id))
+		}
+	})
+}
+
+// spent is a meter whose budget is used up.
+type spent struct{}
+
+func (spent) Reserve(context.Context, reason.Cost) (int, reason.Settle, error) {
+	return 0, nil, &reason.SpentError{Why: "the day's budget is used up"}
+}
+
+// TestASpentBudgetIsAskedLessAndLess, and at once by the next attempt.
+func TestASpentBudgetIsAskedLessAndLess(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	w.steps(1, 0)
+	meter := w.Reason.Meter
+	w.Reason.Meter = spent{}
+	id := w.create(t, task.Task{Title: "Spent"})
+	w.cycle(t)
+	w.next()
+	looks := 0
+	for range 6 {
+		if r := w.minute(t, id); r.Outcome != worker.Waits {
+			t.Fatalf("%+v", r)
+		}
+		for got := 0; got == 0; looks++ {
+			w.Skew.Advance(20 * time.Second)
+			w.drain(t)
+			got = len(w.next())
+		}
+	}
+	if looks < 30 {
+		t.Errorf("the seventh invocation after %d times twenty seconds", looks)
+	}
+	w.minute(t, id)
+	w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+		_, err := w.Tasks.Pause(ctx, tx, id, "user:ada", "", "until it has money")
+		return err
+	})
+	w.Reason.Meter = meter
+	w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+		pending := task.Pending
+		_, err := w.Tasks.Patch(ctx, tx, id, "user:ada", func(task.Task) error { return nil }, task.Patch{Status: &pending})
+		return err
+	})
+	w.cycle(t)
+	for _, tick := range w.next() {
+		must(w.Work.Run(t.Context(), tick))(t)
+	}
+	if is := w.get(t, id); is.Status != task.Completed {
+		t.Errorf("%+v", is)
+	}
 }
 
 // TestACancellationIsHeardAtOnce by a task that waits for a person: what is open is closed, and the call is

@@ -12,8 +12,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/work"
@@ -34,16 +36,22 @@ const (
 	// maxInvocations is how many invocations in a row may be refused or lost: none of them begins to work.
 	// With the pauses between them, that takes about three quarters of an hour.
 	maxInvocations = 20
+	// lastLooks is how many looks after that may fail, for a reason that lasts.
+	lastLooks = 5
 	// lookAgain is how long after an invocation the task is looked at again.
 	lookAgain = 20 * time.Second
 	// personAgain is how long after the look at a task that waits for a person.
 	personAgain = 5 * time.Minute
+	// haltedAgain and threadAgain are the longest pauses between two invocations of a task that was halted,
+	// and of one in whose thread another execution speaks.
+	haltedAgain = 5 * time.Minute
+	threadAgain = time.Minute
 )
 
 // kickFor returns the row of a task. It is due at once.
 func kickFor(id string) outbox.Row {
 	raw, _ := json.Marshal(kicked{id}) //nolint:errchkjson // a text always is JSON
-	return outbox.Row{Kind: outbox.Kick, Topic: Topic, Key: KeyOf(id), Payload: raw, MaxAttempts: maxInvocations + 1}
+	return outbox.Row{Kind: outbox.Kick, Topic: Topic, Key: KeyOf(id), Payload: raw, MaxAttempts: maxInvocations + lastLooks}
 }
 
 // Spawner is the spawner builtin: it stores the row that has the task worked on.
@@ -76,16 +84,60 @@ type Supervisor struct {
 // Limit implements [outbox.Limited].
 func (s *Supervisor) Limit() time.Duration { return 25 * time.Second }
 
-// Handle implements [outbox.Handler]. The last claim of a row ends only with its attempt: after an error
-// it looks again.
+// Endless implements [outbox.Endless]: a look that was cut off is made again, also the last one.
+func (s *Supervisor) Endless() bool { return true }
+
+// Handle implements [outbox.Handler]. A row ends only with the attempt of its task: after an error it looks
+// again. A last look that fails for a reason which lasts ends the attempt, so that a person sees it.
 func (s *Supervisor) Handle(ctx context.Context, c outbox.Claimed) error {
 	err := s.look(ctx, c)
 	_, later := errors.AsType[*outbox.LaterError](err)
 	_, ended := errors.AsType[*outbox.PermanentError](err)
-	if err == nil || later || ended || !c.Last() {
+	switch {
+	case err == nil || later || ended || !c.Last():
+		return err
+	case passes(ctx, err):
+		return outbox.LaterIn(lookAgain, err)
+	}
+	return s.giveUp(ctx, c, err)
+}
+
+// passes reports whether an error is one of the database's state, or of the time that is left.
+func passes(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, db.ErrUnavailable) || errors.Is(err, db.ErrUncertain)
+}
+
+// giveUp fails the task of a row that can't be looked at. What is open of it is closed where that is
+// possible.
+func (s *Supervisor) giveUp(ctx context.Context, c outbox.Claimed, why error) error {
+	var k kicked
+	_ = json.Unmarshal(c.Payload, &k) // look has read it
+	t, err := s.Tasks.Get(ctx, c.Workspace, k.Task)
+	if err == nil {
+		why = fmt.Errorf("the built-in worker can't look after the task: %w", why)
+		err = s.lose(ctx, c.Workspace, t, why, true)
+		if _, ended := errors.AsType[*outbox.PermanentError](err); ended {
+			return err
+		}
+	}
+	if _, busy := errors.AsType[*outbox.LaterError](err); busy {
 		return err
 	}
-	return outbox.LaterIn(lookAgain, err)
+	if err != nil && !passes(ctx, err) && t.ID != "" {
+		err = s.DB.Tx(ctx, c.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, err := s.Tasks.Fail(ctx, tx, reportOn(t), task.Failure{Error: clip(why.Error(), maxSummary), Final: true})
+			return err
+		})
+	}
+	if err != nil && passes(ctx, err) {
+		return outbox.LaterIn(lookAgain, errors.Join(why, err))
+	}
+	return outbox.Permanently(errors.Join(why, err))
+}
+
+// reportOn is a report of the supervisor's on the attempt of a task.
+func reportOn(t task.Task) task.Report {
+	return task.Report{Task: t.ID, Attempt: t.Attempt, Actor: coordinate.Actor}
 }
 
 // look looks at the task of a row, and has it worked on if nobody does so.
@@ -128,16 +180,48 @@ func (s *Supervisor) look(ctx context.Context, c outbox.Claimed) error {
 	if waits && !ended(t) {
 		return outbox.LaterIn(personAgain, fmt.Errorf("task %s waits for a person", t.ID))
 	}
-	if c.Last() {
-		return s.lose(ctx, c.Workspace, t, fmt.Errorf("%d invocations of the built-in worker in a row have not begun to work", maxInvocations))
+	if c.Attempt > maxInvocations {
+		why := fmt.Errorf("%d invocations of the built-in worker in a row have not begun to work", maxInvocations)
+		return s.lose(ctx, c.Workspace, t, why, false)
+	}
+	if pause := paused(t, *held, *open, *halts); pause > 0 {
+		return outbox.LaterIn(pause, fmt.Errorf("task %s was halted", t.ID))
 	}
 	if err := s.Invoke(ctx, Tick{c.Workspace, t.ID}); err != nil {
 		if err = fmt.Errorf("invoke the built-in worker: %w", err); c.Attempt >= maxInvocations {
-			return s.lose(ctx, c.Workspace, t, err)
+			return s.lose(ctx, c.Workspace, t, err, false)
 		}
 		return err
 	}
 	return outbox.LookIn(lookAgain, fmt.Errorf("task %s is worked on", t.ID))
+}
+
+// paused returns how long a task is not worked on because its last run was halted, by a model that fails,
+// for example, or by a budget. The pauses grow as long as the runs are halted without a step. The pause is
+// over when a new attempt has begun, or when the kill switch is off that halted the run.
+func paused(t task.Task, last lane.Info, open []execution.Execution, switches halt.Switches) time.Duration {
+	if !t.Status.Active() || len(open) == 0 || open[0].Status != execution.Parked || last.Lane == "" {
+		return 0
+	}
+	var left struct {
+		Reason string `json:"reason"`
+		reason.Halt
+	}
+	if json.Unmarshal(open[0].Result, &left) != nil || left.Halts == 0 {
+		return 0
+	}
+	if begun := t.AssignedAt; begun != nil && begun.After(open[0].UpdatedAt) || left.Switched && !switches.Give(left.Reason) {
+		return 0
+	}
+	longest := haltedAgain
+	if left.Reason == threadBusy {
+		longest = threadAgain
+	}
+	pause := min(lookAgain<<min(left.Halts-1, 10), longest) - last.Age // the lane was taken when the run began
+	if left.Switched {
+		pause = min(pause, lookAgain) // it is looked at the switch
+	}
+	return max(0, pause)
 }
 
 // waits reports whether the execution of a task waits for people who have not decided yet.
@@ -171,14 +255,13 @@ func waitsOf(e execution.Execution) []string {
 	return result.Waits
 }
 
-// lose ends an attempt on which no invocation works, and with it the row. Nobody looks at the task again
-// if it is over by then, so what is open of it is closed.
-func (s *Supervisor) lose(ctx context.Context, ws db.Workspace, t task.Task, why error) error {
+// lose ends an attempt on which no invocation works, and with it the row. final says that no retry helps.
+// Nobody looks at the task again if it is over by then, so what is open of it is closed.
+func (s *Supervisor) lose(ctx context.Context, ws db.Workspace, t task.Task, why error, final bool) error {
 	a := &attempt{Worker: s.Worker, tick: Tick{ws, t.ID}}
 	a.trace, _ = trace.From(ctx)
 	_, err := s.Worker.Worker.Do(ctx, work.Unit{Name: "worker", Lane: a.unit().Lane, Begin: func(ctx context.Context, start *work.Start) error {
-		_, err := s.Tasks.Fail(ctx, start.Tx, task.Report{Task: t.ID, Attempt: t.Attempt, Actor: coordinate.Actor},
-			task.Failure{Error: clip("spawn_failed: "+why.Error(), maxSummary)})
+		_, err := s.Tasks.Fail(ctx, start.Tx, reportOn(t), task.Failure{Error: clip("spawn_failed: "+why.Error(), maxSummary), Final: final})
 		if err != nil && !isOver(err) {
 			return err
 		}
