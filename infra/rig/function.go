@@ -56,6 +56,8 @@ type Function struct {
 	oldLogs bytes.Buffer          // output of sandboxes that have ended
 	events  map[*Event]struct{}   // asynchronous events in progress
 	dead    []DeadLetter
+
+	timedOut int // invocations
 }
 
 // Start sets up a function. No process runs before the first invocation. The function is closed
@@ -185,6 +187,13 @@ func (f *Function) Retire() {
 	for _, box := range idle {
 		<-box.ended
 	}
+}
+
+// TimedOut returns how many invocations were killed because their time-outs expired.
+func (f *Function) TimedOut() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.timedOut
 }
 
 // Logs returns everything that the function has written to standard output and standard error. It

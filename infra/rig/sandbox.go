@@ -158,6 +158,9 @@ func (b *sandbox) reap() {
 		}
 		inv.result.Killed = wasKilled(exit)
 		inv.result.TimedOut = inv.timedOut
+		if inv.timedOut {
+			b.f.timedOut++
+		}
 		if inv.result.FunctionError == nil {
 			inv.result.FunctionError = inv.exitError(exit)
 		}
