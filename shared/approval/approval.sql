@@ -3,6 +3,16 @@ SELECT lk_now(), count(*)
   FROM approvals
  WHERE workspace_id = $1 AND execution_id = $2 AND status = 'pending' AND expires_at > (SELECT lk_now());
 
+-- name: Asked
+-- The calls of a skill that other executions of a subject have asked for and that nobody has answered or made yet.
+SELECT id, skill, skill_id, arguments, digest, why, execution_id, call_id, subject, agent, surface, trace_id, status, reason,
+       edited_arguments, result, error, requested_at, expires_at, decided_at, decided_by, started_at, executed_at, trust = 'outside'
+  FROM approvals
+ WHERE workspace_id = $1 AND subject = $2 AND skill = $3 AND execution_id <> $4
+   AND (status = 'pending' AND expires_at > (SELECT lk_now()) OR status = 'approved')
+ ORDER BY requested_at
+ LIMIT 100;
+
 -- name: Request
 INSERT INTO approvals (workspace_id, id, skill, skill_id, arguments, digest, why, execution_id, call_id, subject, agent, surface, trace_id,
   requested_at, expires_at, trust)

@@ -94,6 +94,52 @@ func TestARequestBelongsToItsTransaction(t *testing.T) {
 	})
 }
 
+// TestAnObjectiveAsksOnce for the same call while that waits or is to be made, whichever beat asks again.
+func TestAnObjectiveAsksOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		of := func(objective, arguments string) approval.Approval {
+			a := asked("note", arguments)
+			a.Subject = lane.Objective(objective)
+			return a
+		}
+		first := of("a", `{"text":"a","n":1}`)
+		id := w.request(t, first)
+		if again := w.request(t, of("a", `{"n":1.0,"text":"a"}`)); again != id {
+			t.Error("the next beat asks again for the same call")
+		}
+		own := of("a", `{"n":1,"text":"a"}`)
+		own.Execution, own.Call = first.Execution, "4.1"
+		for what, a := range map[string]approval.Approval{
+			"other arguments":               of("a", `{"text":"b","n":1}`),
+			"another objective":             of("b", `{"text":"a","n":1}`),
+			"a second call of the same run": own,
+		} {
+			if w.request(t, a) == id {
+				t.Errorf("%s: nobody is asked", what)
+			}
+		}
+		if _, err := w.s.Approve(t.Context(), w.Workspace, id, ada, nil); err != nil {
+			t.Fatal(err)
+		}
+		if again := w.request(t, of("a", `{"text":"a","n":1}`)); again != id {
+			t.Error("while the approved call is not made yet, it asks again")
+		}
+		rejected := of("c", `{"text":"a"}`)
+		id = w.request(t, rejected)
+		if _, err := w.s.Reject(t.Context(), w.Workspace, id, ada, "no"); err != nil {
+			t.Fatal(err)
+		}
+		if w.request(t, of("c", `{"text":"a"}`)) == id {
+			t.Error("rejected: nobody is asked")
+		}
+		expired := w.request(t, of("d", `{"text":"a"}`))
+		w.Skew.Advance(80 * time.Hour)
+		if w.request(t, of("d", `{"text":"a"}`)) == expired {
+			t.Error("expired: nobody is asked")
+		}
+	})
+}
+
 func TestApproving(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		id := w.request(t, asked("note", `{"text":"a"}`))

@@ -27,6 +27,16 @@ func (a Approval) digest() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// sameCall reports whether another approval was requested for the same skill with equal arguments.
+func (a Approval) sameCall(other Approval) bool {
+	mine, err := rewritten(a.Arguments, exact)
+	if err != nil {
+		return false
+	}
+	theirs, err := rewritten(other.Arguments, exact)
+	return err == nil && a.Skill == other.Skill && a.SkillID == other.SkillID && bytes.Equal(mine, theirs)
+}
+
 // intact reports whether the stored call is unchanged since the digest was made.
 func (a Approval) intact() bool {
 	d, err := a.digest()

@@ -205,7 +205,7 @@ func (w *world) request(t testing.TB, a approval.Approval) (id string) {
 	if a.Skill == "note" {
 		a.SkillID = w.note().ID
 	}
-	request := lane.Request{Workspace: w.Workspace, Lane: lane.Heartbeat, Holder: "test"}
+	request := lane.Request{Workspace: w.Workspace, Lane: a.Subject, Holder: "test"}
 	err := w.lanes.Do(t.Context(), request, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
 		return w.lanes.InHold(ctx, h, func(ctx context.Context, tx lane.Tx) (err error) {
 			id, err = w.s.Request(ctx, tx, a)

@@ -22,10 +22,11 @@ import (
 var files embed.FS
 
 type queries struct {
-	Open, Request, Get, List, Pending db.Query
-	History, Readings                 db.Query
-	Approve, Reject, Expire           db.Query
-	Start, Execute                    db.Query
+	Open, Asked, Request    db.Query
+	Get, List, Pending      db.Query
+	History, Readings       db.Query
+	Approve, Reject, Expire db.Query
+	Start, Execute          db.Query
 }
 
 // Deps holds what a store needs. All fields but Switches, Over and Settled are required.
@@ -67,7 +68,9 @@ func New(d Deps) (*Store, error) {
 // that records that the call waits. That transaction must prove the execution's subject. Skill,
 // arguments, execution, call, agent, surface and trace are required. The workspace's settings say
 // when the approval expires. If [reason.MaxWaits] calls of the execution already wait, Request
-// queues nothing and returns [reason.ErrManyWait].
+// queues nothing and returns [reason.ErrManyWait]. If an earlier execution of the same objective has
+// asked for the same call, and that still waits or is about to be made, Request queues nothing and
+// returns its id: one answer is enough.
 func (s *Store) Request(ctx context.Context, tx lane.Tx, a Approval) (id string, err error) {
 	if a.Subject != "" {
 		if err := tx.Proves(a.Subject); err != nil {
@@ -75,9 +78,18 @@ func (s *Store) Request(ctx context.Context, tx lane.Tx, a Approval) (id string,
 		}
 	}
 	settings := s.Workspaces.Settings(tx.Later())
+	var asked []Approval
+	if _, ok := lane.ObjectiveOf(a.Subject); ok {
+		tx.Later().Each(collect(&asked), s.q.Asked, a.Subject, a.Skill, a.Execution)
+	}
 	open := 0
 	if err := tx.One(ctx, []any{&a.RequestedAt, &open}, s.q.Open, a.Execution); err != nil {
 		return "", fmt.Errorf("ask for an approval: %w", err)
+	}
+	for _, earlier := range asked {
+		if a.sameCall(earlier) {
+			return earlier.ID, nil
+		}
 	}
 	if open >= reason.MaxWaits {
 		return "", reason.ErrManyWait
