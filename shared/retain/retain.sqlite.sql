@@ -16,12 +16,27 @@ DELETE FROM agent_usage_logs WHERE workspace_id = $1 AND id IN (
 RETURNING 1;
 
 -- name: TaskLogs
-DELETE FROM agent_task_logs WHERE workspace_id = $1 AND id IN (
-  SELECT l.id
-    FROM agent_task_logs l
-    JOIN agent_tasks t ON t.workspace_id = l.workspace_id AND t.id = l.task_id
-   WHERE l.workspace_id = $1 AND l.created_at < lk_plus((SELECT lk_now()), 0 - $2)
-     AND t.updated_at < lk_plus((SELECT lk_now()), 0 - $2) AND (t.status IN ('COMPLETED', 'FAILED', 'ARCHIVED') OR t.cancelled)
-   ORDER BY l.id
-   LIMIT 2000)
+-- By the ids, which grow with time; those of conflicts do not, and are found by their time.
+WITH kept AS MATERIALIZED (
+  SELECT lk_plus(lk_now(), 0 - $2) AS since, printf('%012x', lk_plus(lk_now(), 0 - $2) / 1000) AS hex),
+gone AS MATERIALIZED (
+  SELECT * FROM (
+    SELECT l.id
+      FROM agent_task_logs l
+     CROSS JOIN agent_tasks t ON t.workspace_id = l.workspace_id AND t.id = l.task_id
+     WHERE l.workspace_id = $1 AND l.id < (SELECT substr(hex, 1, 8) || '-' || substr(hex, 9) FROM kept)
+       AND l.created_at < (SELECT since FROM kept)
+       AND t.updated_at < (SELECT since FROM kept) AND (t.status IN ('COMPLETED', 'FAILED', 'ARCHIVED') OR t.cancelled)
+     ORDER BY l.id
+     LIMIT 2000)
+  UNION
+  SELECT * FROM (
+    SELECT l.id
+      FROM agent_task_logs l
+     CROSS JOIN agent_tasks t ON t.workspace_id = l.workspace_id AND t.id = l.task_id
+     WHERE l.workspace_id = $1 AND l.event = 'conflict' AND l.created_at < (SELECT since FROM kept)
+       AND t.updated_at < (SELECT since FROM kept) AND (t.status IN ('COMPLETED', 'FAILED', 'ARCHIVED') OR t.cancelled)
+     ORDER BY l.created_at
+     LIMIT 2000))
+DELETE FROM agent_task_logs WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
 RETURNING 1;

@@ -259,6 +259,14 @@ func TestTheLogsOfTasksGoWhenTheyAreOver(t *testing.T) {
 			do(w.q.TaskLine, "ffffffff-ffff-4fff-bfff-"+made[i][24:], made[i], 0, "conflict")
 		}
 		late, line := ids(), ids() // over since a moment ago, with an old log
+		lone, odd := ids(), ids()
+		do(w.q.Task, lone, 0, "COMPLETED", false)
+		do(w.q.TaskLine, ids(), lone, 0, "created")
+		do(w.q.Task, odd, 0, "COMPLETED", false)
+		do(w.q.TaskLine, "ffffffff-ffff-7fff-bfff-"+odd[24:], odd, 0, "created") // beyond the ids that a purge reads
+		w.Skew.Advance(48 * time.Hour)
+		do(w.q.TaskLine, "ffffffff-ffff-4fff-bfff-"+lone[24:], lone, 0, "conflict") // a late report, long after the rest
+		w.Skew.Advance(-48 * time.Hour)
 		w.Skew.Advance(91 * 24 * time.Hour)
 		do(w.q.Task, late, 0, "COMPLETED", false)
 		do(w.q.TaskLine, line, late, 91, "created")
@@ -277,6 +285,19 @@ func TestTheLogsOfTasksGoWhenTheyAreOver(t *testing.T) {
 			if got := left(made[i]); got != of.left {
 				t.Errorf("of the log of a task that is %s, cancelled: %v, %d rows are left, not %d", of.status, of.cancelled, got, of.left)
 			}
+		}
+		if got := left(odd); got != 1 {
+			t.Error("a purge looks at rows of any id")
+		}
+		if got := left(lone); got != 1 {
+			t.Errorf("%d rows are left of a task with a later conflict, not 1", got)
+		}
+		w.Skew.Advance(3 * 24 * time.Hour)
+		if _, err := w.s.Purge(t.Context(), w.Workspace, keep); err != nil {
+			t.Fatal(err)
+		}
+		if got := left(lone); got != 0 {
+			t.Errorf("of a conflict that was logged after the rest %d rows are left", got)
 		}
 		if got := left(late); got != 1 {
 			t.Errorf("of the log of a task that ended now %d rows are left, not 1", got)
