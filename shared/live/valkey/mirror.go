@@ -18,6 +18,8 @@ const (
 	kept        = 10 * time.Minute // without a cycle
 	sessionKept = time.Hour
 	staleShown  = 5 * time.Minute // without a cycle that finds the agent stale
+
+	positionKept = 24 * time.Hour // events are kept longer
 )
 
 // Position implements [live.Mirror].
@@ -38,9 +40,9 @@ func (c *Client) Position(ctx context.Context, ws db.Workspace) (at live.Positio
 const maxPipeline = 500
 
 // Publish implements [live.Mirror]. It takes three round trips, and one more for each maxPipeline commands:
-// a transaction for the keys of the workspace, then everything else, then the position. So news whose
-// publishing was cut off comes again, under its id. A refusal of one command cuts nothing off: it is returned
-// once everything else was sent.
+// a transaction for the keys of the workspace, then everything else, then the news together with their
+// position. So news that was cut off, or whose position the Redis refuses, comes later, and is not repeated.
+// A refusal of one command cuts nothing off: it is returned once everything else was sent.
 func (c *Client) Publish(ctx context.Context, ws db.Workspace, v live.View, n live.News) error {
 	return c.do(ctx, "publish the live view", 4*c.o.Limit, func(ctx context.Context, r redis.UniversalClient) error {
 		p := &pieces{ctx: ctx, Pipeliner: r.Pipeline()}
@@ -53,17 +55,11 @@ func (c *Client) Publish(ctx context.Context, ws db.Workspace, v live.View, n li
 			c.hash(ctx, p.next(), c.key("usage:task", u.Task), kept,
 				"allocated", u.Allocated, "consumed", u.Consumed, "remaining", u.Remaining, "agents", string(agents))
 		}
-		c.news(ctx, p, ws, n)
 		if err := p.send(); err != nil {
 			return err
 		}
-		position := c.key("live:position", tag(ws))
-		_, err := r.Pipelined(ctx, func(p redis.Pipeliner) error {
-			p.HSet(ctx, position, "events", n.After.Events, "commands", n.After.Commands.UnixMicro())
-			p.PExpire(ctx, position, 24*time.Hour) // events are kept longer
-			return nil
-		})
-		if err != nil {
+		args := append([]any{n.After.Events, n.After.Commands.UnixMicro(), positionKept.Milliseconds()}, c.news(ws, n)...)
+		if err := r.Eval(ctx, tell, []string{c.key("live:position", tag(ws))}, args...).Err(); err != nil {
 			return err
 		}
 		return p.refusal
@@ -236,21 +232,30 @@ func (c *Client) Beat(ctx context.Context, b live.Heartbeat) error {
 	})
 }
 
-// news publishes what has happened. A subscriber may miss it: Redis keeps no message for those who are away.
-func (c *Client) news(ctx context.Context, p *pieces, ws db.Workspace, n live.News) {
+// tell stores the position of the news and then publishes them, each after its channel. A Redis that refuses
+// the position, because its memory is full for example, would publish them again with each cycle otherwise.
+const tell = `redis.call('HSET', KEYS[1], 'events', ARGV[1], 'commands', ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+for i = 4, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[i + 1]) end
+return 1`
+
+// news returns what has happened: channels, each followed by its message. A subscriber may miss it: Redis keeps
+// no message for those who are away.
+func (c *Client) news(ws db.Workspace, n live.News) (out []any) {
 	for channel, events := range map[string][]event.Event{"tasks:events": n.Tasks, "agents:events": n.Agents} {
 		for _, e := range events {
 			text, err := json.Marshal(map[string]any{
 				"id": e.Cursor.String(), "kind": e.Kind, "subject": e.Subject, "trace_id": e.Trace, "data": e.Data, "created_at": stamp(e.CreatedAt),
 			})
 			if err == nil {
-				p.next().Publish(ctx, c.key(channel, tag(ws)), text)
+				out = append(out, c.key(channel, tag(ws)), text)
 			}
 		}
 	}
 	for _, done := range n.Commands {
 		if text, err := json.Marshal(done); err == nil {
-			p.next().Publish(ctx, c.key("coordinator:commands", tag(ws)), text)
+			out = append(out, c.key("coordinator:commands", tag(ws)), text)
 		}
 	}
+	return out
 }

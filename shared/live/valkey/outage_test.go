@@ -299,6 +299,36 @@ func TestARefusedCommandHoldsNoNewsBack(t *testing.T) {
 	}
 }
 
+// TestNewsWhosePositionIsRefusedIsNotRepeated: it is told once, when the Redis takes the position.
+func TestNewsWhosePositionIsRefusedIsNotRepeated(t *testing.T) {
+	v := newView(t, dbtest.Servers(t).RedisURL, patient)
+	heard := v.raw.Subscribe(t.Context(), v.ns+":coordinator:commands:{w}")
+	defer heard.Close()
+	_, err := heard.Receive(t.Context())
+	must(t, err)
+	position := v.ns + ":live:position:{w}"
+	must(t, v.raw.Set(t.Context(), position, "another's", time.Minute).Err())
+	for range 3 {
+		if err := v.many(t, "1"); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+			t.Error(err)
+		}
+	}
+	must(t, v.raw.Del(t.Context(), position).Err())
+	must(t, v.many(t, "1"))
+	v.at(t, "1")
+	must(t, v.many(t, "2"))
+	for n := 1; n <= 2; n++ {
+		select {
+		case m := <-heard.Channel():
+			if !strings.Contains(m.Payload, fmt.Sprintf(`"%d"`, n)) {
+				t.Errorf("instead of the news before %d: %s", n, m.Payload)
+			}
+		case <-time.After(patient):
+			t.Fatalf("the news before %d were not told", n)
+		}
+	}
+}
+
 // cutting returns the address of a way to a Redis. While cut, it ends each connection that sends the word.
 func cutting(t testing.TB, url, word string) (through string, cut *atomic.Bool) {
 	t.Helper()
