@@ -89,6 +89,8 @@ type Deps struct {
 	Gateway func(context.Context) error
 	// Valkey returns an error if the live view cannot be reached; nil: there is no live view.
 	Valkey func(context.Context) error
+	// DemoModel says that agents ask the demo model, a script.
+	DemoModel bool
 	// Version is the program's version, for the OpenAPI document.
 	Version string
 	// Resources are those whose routes are served here, such as [OfMachines]; nil: all. The document
@@ -111,7 +113,7 @@ func missingOf(v reflect.Value) error {
 	var errs []error
 	for i := range v.NumField() {
 		name, field := v.Type().Field(i).Name, v.Field(i)
-		if !slices.Contains(optionalDeps, name) && field.Kind() != reflect.String && field.Kind() != reflect.Int && field.IsNil() {
+		if !slices.Contains(optionalDeps, name) && field.Kind() != reflect.String && field.Kind() != reflect.Int && field.Kind() != reflect.Bool && field.IsNil() {
 			errs = append(errs, fmt.Errorf("%s is missing", name))
 		}
 	}

@@ -38,6 +38,8 @@ type myWorkspace struct {
 	Slug string       `json:"slug"`
 	Role auth.Role    `json:"role,omitempty"`
 	Demo bool         `json:"demo,omitempty" doc:"It is the demo of the local runner"`
+	// Script says so of every workspace alike, because a process has one model.
+	Script bool `json:"script,omitempty" doc:"Its agents ask the demo model, a script, and no language model"`
 }
 
 // meOf tells what a principal says of itself.
@@ -76,7 +78,9 @@ func (s *server) introduce(ctx context.Context, p auth.Principal) meItem {
 		return item
 	}
 	for _, w := range found {
-		item.Workspaces = append(item.Workspaces, myWorkspace{w.ID, w.Name, w.Slug, roles[w.ID], w.ID == tenant.Demo})
+		item.Workspaces = append(item.Workspaces, myWorkspace{
+			ID: w.ID, Name: w.Name, Slug: w.Slug, Role: roles[w.ID], Demo: w.ID == tenant.Demo, Script: s.DemoModel,
+		})
 	}
 	if p.Kind != auth.User {
 		return item

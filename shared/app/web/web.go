@@ -14,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/engineroom"
+	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
 	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
@@ -101,6 +102,7 @@ func NewAPI(s *wire.Surfaces, in *door.Door, p Process) (http.Handler, error) {
 		BeatEvery:    s.Core.Config.HeartbeatEvery,
 		KeepOverview: time.Second,
 		Background:   p.Background,
+		DemoModel:    s.Core.Config.LLMProvider == demo.Name,
 		Valkey:       p.Valkey,
 		Version:      p.Version,
 		Resources:    p.Resources,

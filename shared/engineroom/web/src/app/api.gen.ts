@@ -525,6 +525,7 @@ export interface MyWorkspace {
   id: string;
   name: string;
   role?: string;
+  script?: boolean;
   slug: string;
 }
 

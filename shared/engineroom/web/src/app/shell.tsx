@@ -171,14 +171,15 @@ async function choose(id: string): Promise<void> {
   }
 }
 
-/** Demo says that the workspace is the demo's. */
+/** Demo says that the workspace is the demo's, and whether what its agents ask is a script. */
 function Demo() {
   const who = me.value;
-  if (!who?.workspaces?.find((w) => w.id === who.workspaceId)?.demo) return null;
-  const own = who.workspaces.find((w) => !w.demo);
+  const here = who?.workspaces?.find((w) => w.id === who.workspaceId);
+  if (!here?.demo) return null;
+  const own = who!.workspaces.find((w) => !w.demo);
   return (
     <p class="demo">
-      <span><b>This is a demo.</b> The shop does not exist, and its model is a script. <code>lanekeeper demo remove</code> removes it.</span>
+      <span><b>This is a demo.</b> {here.script ? "The shop does not exist, and its model is a script." : "The shop does not exist, but its agents ask a language model."} <code>lanekeeper demo remove</code> removes it.</span>
       {own && <button type="button" class="btn sm" onClick={() => void choose(own.id)}>Go to {own.name}</button>}
     </p>
   );
