@@ -41,9 +41,10 @@ var past = []struct {
 	{"flowpilot", "chat", "claude-haiku", trace.Chat, nil, 7, 2100, 280, 6000, 2_900},
 }
 
-// History adds the usage of the past days to the workspace of the demo, hour by hour, up to the hour before
-// now, and has its budget count it. It can't have happened, so each row says that it is the demo's: by its
-// operation and its session. A repeated call with the same time changes nothing. It is called by the local runner.
+// History adds the usage of the days before today to the workspace of the demo, hour by hour, and has its
+// budget count it. It can't have happened, so each row says that it is the demo's: by its operation and its
+// session. Today has only what really ran. A repeated call on the same day changes nothing. It is called by the
+// local runner.
 func History(ctx context.Context, core *app.Core, ws db.Workspace, now time.Time) error {
 	var q historyQueries
 	if err := db.Load(historyFiles, &q); err != nil {
@@ -51,7 +52,7 @@ func History(ctx context.Context, core *app.Core, ws db.Workspace, now time.Time
 	}
 	today := now.UTC().Truncate(24 * time.Hour)
 	err := core.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
-		for day := range HistoryDays + 1 {
+		for day := 1; day <= HistoryDays; day++ {
 			date := today.AddDate(0, 0, -day)
 			for _, p := range past {
 				var skills json.RawMessage
@@ -61,7 +62,7 @@ func History(ctx context.Context, core *app.Core, ws db.Workspace, now time.Time
 				weekend := date.Weekday() == time.Saturday || date.Weekday() == time.Sunday
 				for n := range p.calls {
 					at := date.Add(time.Duration(6+(n*13+day*5)%15) * time.Hour).Add(time.Duration((n*17+day*7)%60) * time.Minute)
-					if !at.Before(now.Add(-time.Hour)) || weekend && n%2 == 1 {
+					if weekend && n%2 == 1 {
 						continue
 					}
 					vary := int64(70 + (day*37+n*23)%60) // per cent
