@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
-	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // beats runs the background work of this process.
@@ -77,8 +76,8 @@ const (
 // keep runs a beat at once and then one for each slot, until the process is to end. The first beat
 // belongs to no slot. It runs after each start and resumes unfinished work. If a resumed turn is in
 // its way, it is retried. keep calls then after the first beat.
-func (b *beats) keep(first trace.ID, then func()) {
-	skipped := b.report(heartbeat.Tick{Trace: first})
+func (b *beats) keep(first heartbeat.Tick, then func()) {
+	skipped := b.report(first)
 	then()
 	for again, at := firstAgain, next(time.Now(), b.every); skipped && time.Now().Add(again).Before(at); again = min(2*again, longestAgain) {
 		timer := time.NewTimer(again)

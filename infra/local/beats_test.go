@@ -61,7 +61,7 @@ func TestABeatAtOnceThenOneASlot(t *testing.T) {
 		s := newSchedule(30 * time.Minute)
 		time.Sleep(10 * time.Minute)
 		s.fails = errors.New("the database is away") // the next tick tries again
-		s.working.Go(func() { s.keep("", func() {}) })
+		s.working.Go(func() { s.keep(heartbeat.Tick{}, func() {}) })
 		time.Sleep(time.Hour)
 		s.end()
 		s.working.Wait()
@@ -77,7 +77,7 @@ func TestTheFirstBeatIsTriedAgainWhereItIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchedule(30 * time.Minute)
 		s.skips = 3
-		s.working.Go(func() { s.keep("", func() {}) })
+		s.working.Go(func() { s.keep(heartbeat.Tick{}, func() {}) })
 		time.Sleep(time.Hour)
 		s.end()
 		s.working.Wait()
@@ -94,7 +94,7 @@ func TestTicksMissedDuringABeatAreSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchedule(time.Minute)
 		s.takes = 150 * time.Second
-		s.working.Go(func() { s.keep("", func() {}) })
+		s.working.Go(func() { s.keep(heartbeat.Tick{}, func() {}) })
 		time.Sleep(7 * time.Minute)
 		s.end()
 		s.working.Wait()

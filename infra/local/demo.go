@@ -13,8 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/seed"
-	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -30,29 +32,46 @@ func demoVerb(*flag.FlagSet) action {
 			return err
 		}
 		defer core.DB.Close()
-		var did removed
-		workspaces, err := workspace.New(core.DB)
-		if err == nil {
-			_, err = workspaces.Get(ctx, workspace.Demo)
-			did.Workspace = err == nil
-		}
-		if err != nil && !errors.Is(err, db.ErrNoRows) {
+		lanes, err := lane.New(core.DB)
+		if err != nil {
 			return err
 		}
-		if did.Workspace {
-			in, err := newOperator(ctx, core, workspace.Demo)
-			if err == nil {
-				err = clearDemo(ctx, in.ask)
-			}
-			if err != nil {
+		var did removed
+		err = holdDemo(ctx, lanes, demoPatience, func(ctx context.Context, _ *lane.Hold) error {
+			if err := did.shop(ctx, core); err != nil {
 				return err
 			}
+			if err := did.starter(ctx, ask.ask); err != nil {
+				return err
+			}
+			return did.worker(ctx, core, ask.ask)
+		})
+		if busy, is := errors.AsType[*lane.BusyError](err); is {
+			return &hinted{fmt.Errorf("the demo is just being made or removed by %s", busy.Info.Holder),
+				"Try again when that has ended. `" + c.name + " locks` shows until when the lane demo is held."}
 		}
-		if err := did.starter(ctx, ask.ask); err != nil {
+		if err != nil {
 			return err
 		}
 		return c.answer(did, func(w io.Writer) { did.print(w, c.name) })
 	}
+}
+
+// shop removes the workspace of the demo.
+func (did *removed) shop(ctx context.Context, core *app.Core) error {
+	workspaces, err := workspace.New(core.DB)
+	if err != nil {
+		return err
+	}
+	if name, err := shopIs(ctx, workspaces); err != nil || name == "" {
+		return err
+	}
+	in, err := newOperator(ctx, core, workspace.Demo)
+	if err != nil {
+		return err
+	}
+	did.Workspace = true
+	return clearDemo(ctx, in.ask, func(ctx context.Context) error { return deleteShop(ctx, in.ask) })
 }
 
 // removed says what was removed.
@@ -60,7 +79,18 @@ type removed struct {
 	Workspace bool `json:"workspace"` // the workspace of the demo, with all that was in it
 	Content   int  `json:"content"`   // objectives, automations, skills and memories of the default workspace
 	Archived  int  `json:"archived"`  // tasks, which are kept
+	Agent     end  `json:"agent"`     // what has become of the agent of the default workspace's demo content
 }
+
+// end is what has become of an agent.
+type end string
+
+const (
+	endNone  end = ""
+	endGone  end = "removed"
+	endOver  end = "terminated" // and it stays listed, because a task of the user's names it
+	endDrain end = "draining"   // it finishes a task of the user's first
+)
 
 func (did removed) print(w io.Writer, name string) {
 	if did == (removed{}) {
@@ -71,10 +101,20 @@ func (did removed) print(w io.Writer, name string) {
 		fmt.Fprintln(w, "The workspace of the demo is gone, with all that was in it.")
 	}
 	if did.Content+did.Archived > 0 {
-		fmt.Fprintf(w, "The default workspace has lost %s of the demo; %s archived, and what ran stays in its activity.\n"+
-			"Its agent “worker” stays: it does your tasks. `%s agents terminate %s` ends it.\n",
-			count(int64(did.Content), "row"), count(int64(did.Archived), "task")+were(did.Archived), name, seed.DemoAgent)
+		fmt.Fprintf(w, "The default workspace has lost %s of the demo, and %s archived. The record of what ran stays there.\n",
+			count(int64(did.Content), "row"), count(int64(did.Archived), "task")+were(did.Archived))
 	}
+	switch did.Agent {
+	case endNone:
+		return
+	case endGone:
+		fmt.Fprintln(w, "Its agent “worker” is gone.")
+	case endOver:
+		fmt.Fprintln(w, "Its agent “worker” has ended. It stays in the list of agents, because it has worked on a task of yours.")
+	case endDrain:
+		fmt.Fprintln(w, "Its agent “worker” finishes the task of yours that it is at, and then ends.")
+	}
+	fmt.Fprintf(w, "Your own tasks need another one: %s agents register new '{\"name\": \"worker\", \"spawner\": \"builtin\"}'\n", name)
 }
 
 func were(n int) string {
@@ -87,8 +127,9 @@ func were(n int) string {
 // demoPatience is how long the work of the demo may take to end.
 const demoPatience = 30 * time.Second
 
-// clearDemo deletes the workspace of the demo. Whatever works in it is stopped, and its lanes are released.
-func clearDemo(ctx context.Context, ask asker) error {
+// clearDemo deletes the workspace of the demo by remove. Whatever works in it is stopped, and its lanes are
+// released.
+func clearDemo(ctx context.Context, ask asker, remove func(context.Context) error) error {
 	stop := map[string]string{"scope": "workspace", "reason": "The demo is being removed"}
 	if _, err := ask(ctx, http.MethodPost, "/api/v1/kill-switches", stop, &struct{}{}); err != nil {
 		return err
@@ -106,8 +147,8 @@ func clearDemo(ctx context.Context, ask asker) error {
 				return err
 			}
 		}
-		_, err := ask(ctx, http.MethodDelete, "/api/v1/workspaces/"+string(workspace.Demo), nil, &struct{}{})
-		if refused, busy := errors.AsType[*refusedError](err); !busy || refused.Status != http.StatusConflict || time.Now().After(end) {
+		err := remove(ctx)
+		if !atWork(err) || time.Now().After(end) {
 			return err
 		}
 		timer := time.NewTimer(200 * time.Millisecond)
@@ -120,8 +161,48 @@ func clearDemo(ctx context.Context, ask asker) error {
 	}
 }
 
-// starter removes from the default workspace what [seed.Seed] has added. Tasks are never deleted: they are
-// cancelled and archived.
+// deleteShop asks for the deletion of the workspace of the demo.
+func deleteShop(ctx context.Context, ask asker) error {
+	_, err := ask(ctx, http.MethodDelete, "/api/v1/workspaces/"+string(workspace.Demo), nil, &struct{}{})
+	return err
+}
+
+// atWork reports whether a workspace was not deleted because something works in it.
+func atWork(err error) bool {
+	refused, is := errors.AsType[*refusedError](err)
+	return is && refused.Status == http.StatusConflict || errors.Is(err, workspace.ErrAtWork)
+}
+
+// worker ends the agent of the demo content, and removes it unless a task of the user's names it.
+func (did *removed) worker(ctx context.Context, core *app.Core, ask asker) error {
+	var is struct{ Status, CreatedBy string }
+	path := "/api/v1/agents/" + seed.DemoAgent
+	_, err := ask(ctx, http.MethodGet, path, nil, &is)
+	if refused, known := errors.AsType[*refusedError](err); known && refused.Status == http.StatusNotFound {
+		return nil
+	}
+	if err != nil || is.CreatedBy != seed.CreatedBy {
+		return err
+	}
+	if is.Status != string(agent.Terminated) {
+		_, err := ask(ctx, http.MethodPost, path+"/terminate", map[string]string{"reason": "The demo is removed"}, &is)
+		if err != nil {
+			return err
+		}
+		did.Agent = endOver
+		if is.Status != string(agent.Terminated) {
+			did.Agent = endDrain
+		}
+	}
+	gone, err := seed.Forget(ctx, core)
+	if gone {
+		did.Agent = endGone
+	}
+	return err
+}
+
+// starter removes from the default workspace what [seed.Seed] has added. Tasks are never deleted, nor is the
+// record of what ran: tasks are cancelled and archived.
 func (did *removed) starter(ctx context.Context, ask asker) error {
 	type row struct {
 		ID, Name, Content, Status, CreatedBy string

@@ -15,8 +15,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // dev runs everything in this process until ctx ends: the API, and the beats on
@@ -80,7 +82,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	defer end()
 	defer context.AfterFunc(ctx, end)()
 	b := &beats{process: process, end: end, broken: make(chan error, 1), run: agent.Heartbeat.Run, every: cfg.HeartbeatEvery, log: log}
-	demo := newShop(core, agent.Workspaces)
+	demo := newShop(core, agent.Workspaces, agent.Lanes)
 	in, err := door.New(agent, token, false, func(ctx context.Context, token string) (auth.Principal, error) {
 		p, err := who(ctx, token)
 		if err != nil {
@@ -117,9 +119,13 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		return err
 	}
 	tellGiven(ctx, log, given)
+	begin := heartbeat.Tick{Trace: first}
+	if did.shop { // the workspace of the demo has nothing yet that a beat could do
+		begin.Workspace = workspace.Default
+	}
 	b.working.Go(func() {
 		b.await(taken)
-		b.keep(first, func() { b.background(func(ctx context.Context) { demo.run(ctx, did.shop) }) })
+		b.keep(begin, func() { b.background(demo.run) })
 	})
 	agent.Coordinator.Tend = func(ctx context.Context) { agent.Tender.All(ctx, b.background) }
 	b.working.Go(func() {

@@ -58,11 +58,12 @@ var lines = map[string]func(event) line{
 				"turn")+" to go on with")}}}
 	},
 	"the demo is being made": func(event) line {
-		return line{spans: []span{{bold, "demo "}, {plain, "the ice cream shop opens: its runs show below and in the Engine Room"}}}
+		return line{spans: []span{{bold, "demo "}, {plain, "the ice cream shop opens: its runs show below and in the Engine Room, which fills"}}}
 	},
 	"the demo is ready": func(e event) line {
 		return line{whole: true, spans: []span{{bold, "demo ready "}, {plain, "after " + e.text("took") +
-			", by requests to the API alone, but for the usage of past days, which says so. Nothing in it is real."}}}
+			": see it in the Engine Room. Nothing in it is real. It came about by requests to the API, " +
+			"but for the usage of the days before, which says so."}}}
 	},
 	"cycle ended": func(e event) line {
 		var done []string

@@ -63,6 +63,10 @@ func migrateVerb(flags *flag.FlagSet) action {
 			if made.demo {
 				fmt.Fprintln(w, "The default workspace has demo content.")
 			}
+			if made.shop {
+				fmt.Fprintf(w, "The demo of the Engine Room is still to be made: `%s dev` makes it, and `%s demo remove` makes that it does not.\n",
+					c.name, c.name)
+			}
 			switch {
 			case made.owner:
 				fmt.Fprintf(w, "%s is the owner of the default workspace: `%s token --user %s` prints a link to sign in.\n", *owner, c.name, *owner)

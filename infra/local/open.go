@@ -70,8 +70,8 @@ func unopened(err error, hint string) error {
 }
 
 // prepare creates the database if it is missing, migrates its schema and creates the default
-// workspace. It adds demo content if wantsDemo says so, and creates a first owner if owner is an
-// e-mail address.
+// workspace. It adds demo content if wantsDemo says so, writes down that the demo of the Engine Room is to be
+// made, and creates a first owner if owner is an e-mail address.
 func prepare(ctx context.Context, cfg app.Config, log *slog.Logger, owner string) (*app.Core, prepared, error) {
 	var did prepared
 	d, err := open(ctx, cfg, migrations.Latest())
@@ -85,21 +85,43 @@ func prepare(ctx context.Context, cfg app.Config, log *slog.Logger, owner string
 		return nil, did, err
 	}
 	core := app.NewCore(d, cfg, log, awsConfig)
-	if did.demo, err = wantsDemo(ctx, cfg, d); err == nil {
-		did.shop = did.demo && mayShop(cfg)
-		did.owner, err = seed.Seed(ctx, core, app.Seeds{Demo: did.demo, Owner: owner})
-	}
-	if err != nil {
+	if err := did.seed(ctx, core, owner); err != nil {
 		return nil, did, errors.Join(err, d.Close())
 	}
 	return core, did, nil
+}
+
+// seed is the last part of prepare. What is still to be made is in the database before the rest, so that a
+// process that is killed here leaves it to the next one.
+func (did *prepared) seed(ctx context.Context, core *app.Core, owner string) error {
+	workspaces, err := workspace.New(core.DB)
+	if err != nil {
+		return err
+	}
+	if did.demo, err = wantsDemo(ctx, core.Config, workspaces); err != nil {
+		return err
+	}
+	if did.demo && mayShop(core.Config) {
+		if err := wantShop(ctx, core.DB, workspaces); err != nil {
+			return err
+		}
+	}
+	if did.owner, err = seed.Seed(ctx, core, app.Seeds{Demo: did.demo, Owner: owner}); err != nil {
+		return err
+	}
+	if err := renameShop(ctx, core.DB, workspaces, shopWanted, shopDue); err != nil {
+		return err
+	}
+	name, err := shopIs(ctx, workspaces)
+	did.shop = unfinished(name) && mayShop(core.Config)
+	return err
 }
 
 // prepared says what prepare did.
 type prepared struct {
 	migrate.Result
 	migrated, demo bool
-	shop           bool // the demo of the Engine Room is to be made
+	shop           bool // the demo of the Engine Room is still to be made
 	owner          bool // a first owner was created
 }
 
@@ -119,14 +141,14 @@ func bringUp(ctx context.Context, cfg app.Config, log *slog.Logger) (did migrate
 }
 
 // wantsDemo reports whether to add demo content. DEMO decides. If it is not set, a SQLite file
-// without workspaces gets demo content.
-func wantsDemo(ctx context.Context, cfg app.Config, d *db.DB) (bool, error) {
+// without workspaces gets demo content, or one in which a killed process has left it unfinished.
+func wantsDemo(ctx context.Context, cfg app.Config, workspaces *workspace.Store) (bool, error) {
 	if cfg.Demo != nil || cfg.OnPostgres() {
 		return cfg.Demo != nil && *cfg.Demo, nil
 	}
-	workspaces, err := workspace.New(d)
-	if err != nil {
-		return false, err
+	name, err := shopIs(ctx, workspaces)
+	if err != nil || name == shopWanted {
+		return err == nil, err
 	}
 	all, err := workspaces.All(ctx)
 	return len(all) == 0, err

@@ -19,6 +19,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app/seed"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -32,22 +33,71 @@ var shopScript []byte
 type shop struct {
 	core       *app.Core
 	workspaces *workspace.Store
+	lanes      *lane.Store
 	handler    http.Handler // the API and the webhooks of this process
 	token      string       // of the principal that fills it
 	log        *slog.Logger
 }
 
-// The workspace has the first name until all of its content is there.
+// The names of the workspace say how far the demo is, so that the next start finishes what a killed process
+// has begun.
 const (
-	shopUnfinished = "Demo, being filled"
-	shopName       = "Demo: an ice cream shop"
+	shopWanted = "Demo, not begun"         // the demo content of the default workspace may be incomplete, too
+	shopDue    = "Demo, not made yet"      // the workspace is empty
+	shopBegun  = "Demo, being made"        // an unknown part of its content is there
+	shopName   = "Demo: an ice cream shop" // all of it is there
 )
+
+// unfinished reports whether a shop of this name is still to be made.
+func unfinished(name string) bool { return name == shopWanted || name == shopDue || name == shopBegun }
+
+// shopBy is who makes the workspace.
+const shopBy = "local:demo"
+
+// shopIs returns the name of the workspace, or "" if there is none.
+func shopIs(ctx context.Context, workspaces *workspace.Store) (string, error) {
+	is, err := workspaces.Get(ctx, workspace.Demo)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", nil
+	}
+	return is.Name, err
+}
+
+// wantShop writes down that the demo is to be made, unless another process has done so.
+func wantShop(ctx context.Context, d *db.DB, workspaces *workspace.Store) error {
+	err := d.Tx(ctx, workspace.Demo, func(ctx context.Context, tx *db.Tx) error {
+		_, err := workspaces.Create(ctx, tx, workspace.DemoSlug, shopWanted, shopBy)
+		return err
+	})
+	if errors.Is(err, workspace.ErrTaken) {
+		return nil
+	}
+	return err
+}
+
+// renameShop gives the workspace another name if it has the name from.
+func renameShop(ctx context.Context, d *db.DB, workspaces *workspace.Store, from, to string) error {
+	is, err := workspaces.Get(ctx, workspace.Demo)
+	if errors.Is(err, db.ErrNoRows) || err == nil && is.Name != from {
+		return nil
+	}
+	if err == nil {
+		err = d.Tx(ctx, workspace.Demo, func(ctx context.Context, tx *db.Tx) error {
+			_, err := workspaces.Patch(ctx, tx, is, workspace.Patch{Name: &to})
+			return err
+		})
+	}
+	if errors.Is(err, workspace.ErrChanged) { // by another process, which does the same
+		return nil
+	}
+	return err
+}
 
 // shopAhead is how many days the period of the budgets goes on.
 const shopAhead = 7
 
-func newShop(core *app.Core, workspaces *workspace.Store) *shop {
-	return &shop{core: core, workspaces: workspaces, token: rand.Text(), log: core.Log}
+func newShop(core *app.Core, workspaces *workspace.Store, lanes *lane.Store) *shop {
+	return &shop{core: core, workspaces: workspaces, lanes: lanes, token: rand.Text(), log: core.Log}
 }
 
 // verify returns the principal that fills the shop, for its token.
@@ -58,35 +108,85 @@ func (s *shop) verify(_ context.Context, token string) (auth.Principal, error) {
 	return auth.Principal{Workspace: workspace.Demo, Kind: auth.Local, ID: "demo", Role: auth.Owner}, nil
 }
 
-// run fills the shop if it is wanted or was left unfinished by a process that ended, and keeps its lane
-// held until ctx ends. An unfinished one goes if it may not be made: its runs would cost money, or DEMO is
-// set.
-func (s *shop) run(ctx context.Context, wanted bool) {
-	there, err := s.workspaces.Get(ctx, workspace.Demo)
-	switch {
-	case errors.Is(err, db.ErrNoRows):
-		if !wanted {
-			return
-		}
-		err = s.fill(ctx)
-	case err == nil && there.Name == shopUnfinished:
-		if err = clearDemo(ctx, s.ask); err == nil {
-			if !mayShop(s.core.Config) {
-				return
-			}
-			err = s.fill(ctx)
-		}
+// run makes the shop if it is due or was left unfinished by a process that ended, and keeps its lane held
+// until ctx ends.
+func (s *shop) run(ctx context.Context) {
+	name, err := shopIs(ctx, s.workspaces)
+	if err == nil && unfinished(name) {
+		err = holdDemo(ctx, s.lanes, makePatience, func(ctx context.Context, hold *lane.Hold) (err error) {
+			name, err = s.finish(ctx, hold)
+			return err
+		})
 	}
-	if model := s.core.Config.LLMProvider; err == nil && model != demo.Name {
+	switch model := s.core.Config.LLMProvider; {
+	case err != nil && ctx.Err() != nil:
+		return
+	case err != nil:
+		s.log.WarnContext(ctx, "the demo is incomplete: the next start makes it anew", "error", err)
+		return
+	case name == "":
+		return
+	case model != demo.Name:
 		s.log.WarnContext(ctx, "the beats of the demo's workspace cost money", "model", model, "do", "lanekeeper demo remove")
 	}
-	if err != nil {
-		if ctx.Err() == nil {
-			s.log.WarnContext(ctx, "the demo is incomplete: the next start makes it anew", "error", err)
-		}
-		return
-	}
 	s.hold(ctx)
+}
+
+// How long the lane of the demo is held without a sign of life, how long one request of its script may take, and
+// how long a process waits for another that makes the demo or removes it.
+const (
+	demoLease    = 5 * time.Minute
+	demoRequest  = 4 * time.Minute
+	makePatience = 10 * time.Minute
+)
+
+// holdDemo runs fn under the lane of the demo. Whoever makes or removes the demo holds it.
+func holdDemo(ctx context.Context, lanes *lane.Store, patience time.Duration, fn func(context.Context, *lane.Hold) error) error {
+	request := lane.Request{
+		Workspace: workspace.Default, Lane: seed.Lane, Holder: lane.Holder("demo/" + instance()), TTL: demoLease,
+	}
+	return lanes.Do(ctx, request, lane.Wait{Limit: patience}, fn)
+}
+
+// finish makes the shop if that is still due, and returns the name of its workspace then; "": there is none.
+// An unfinished one goes if it may not be made: its runs would cost money, or DEMO is set.
+func (s *shop) finish(ctx context.Context, hold *lane.Hold) (string, error) {
+	name, err := shopIs(ctx, s.workspaces) // another process may have made or removed it meanwhile
+	if err != nil || !unfinished(name) {
+		return name, err
+	}
+	if !mayShop(s.core.Config) {
+		return "", clearDemo(ctx, s.ask, s.remove)
+	}
+	if name == shopBegun {
+		if err := clearDemo(ctx, s.ask, s.empty); err != nil {
+			return name, err
+		}
+	}
+	for _, from := range []string{shopWanted, shopDue} {
+		if err := renameShop(ctx, s.core.DB, s.workspaces, from, shopBegun); err != nil {
+			return name, err
+		}
+	}
+	return shopName, s.fill(ctx, hold)
+}
+
+// remove deletes the workspace.
+func (s *shop) remove(ctx context.Context) error { return deleteShop(ctx, s.ask) }
+
+// empty deletes the workspace and makes it again in one transaction, so that a kill leaves it due.
+func (s *shop) empty(ctx context.Context) error {
+	is, err := s.workspaces.Get(ctx, workspace.Demo)
+	if err != nil {
+		return err
+	}
+	return s.core.DB.Tx(ctx, workspace.Demo, func(ctx context.Context, tx *db.Tx) error {
+		if err := s.workspaces.Delete(ctx, tx, is); err != nil {
+			return err
+		}
+		_, err := s.workspaces.Create(ctx, tx, workspace.DemoSlug, shopDue, shopBy)
+		return err
+	})
 }
 
 // mayShop reports whether the shop may be made: another model than the demo's would cost money.
@@ -104,39 +204,43 @@ type shopStep struct {
 // rules have dots.
 var placeholder = regexp.MustCompile(`\{\{(new )?([a-zA-Z]+)\}\}`)
 
-// fill makes the workspace and sends the requests of the script.
-func (s *shop) fill(ctx context.Context) error {
+// fill sends the requests of the script. Each one proves that the process still has the lane of the demo, and
+// ends before that could be over.
+func (s *shop) fill(ctx context.Context, hold *lane.Hold) error {
 	begun := time.Now()
 	var steps []shopStep
 	if err := json.Unmarshal(shopScript, &steps); err != nil {
 		return fmt.Errorf("read the script of the demo: %w", err)
 	}
-	err := s.core.DB.Tx(ctx, workspace.Demo, func(ctx context.Context, tx *db.Tx) error {
-		_, err := s.workspaces.Create(ctx, tx, workspace.DemoSlug, shopUnfinished, "local:demo")
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	s.log.InfoContext(ctx, "the demo is being made") // from here on the next start finishes it
+	s.log.InfoContext(ctx, "the demo is being made")
 	now := s.core.Clock().UTC()
 	values := map[string]string{
 		"start": now.Truncate(24*time.Hour).AddDate(0, 0, -seed.HistoryDays).Format(time.RFC3339),
 		"end":   now.Truncate(24*time.Hour).AddDate(0, 0, shopAhead).Format(time.RFC3339),
 	}
+	held := func(do func(context.Context) error) error {
+		if err := s.lanes.Renew(ctx, hold, demoLease); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, demoRequest)
+		defer cancel()
+		return do(ctx)
+	}
 	for _, step := range steps {
-		if err := s.do(ctx, step, values); err != nil {
+		if err := held(func(ctx context.Context) error { return s.do(ctx, step, values) }); err != nil {
 			return err
 		}
 	}
-	if err := seed.History(ctx, s.core, workspace.Demo, now); err != nil {
-		return err
-	}
-	if err := s.take(ctx); err != nil {
-		return err
-	}
-	if _, err := s.ask(ctx, http.MethodPatch, "/api/v1/workspaces/"+string(workspace.Demo),
-		map[string]string{"name": shopName}, nil); err != nil {
+	err := held(func(ctx context.Context) error {
+		if err := seed.History(ctx, s.core, workspace.Demo, now); err != nil {
+			return err
+		}
+		if err := s.take(ctx); err != nil {
+			return err
+		}
+		return renameShop(ctx, s.core.DB, s.workspaces, shopBegun, shopName)
+	})
+	if err != nil {
 		return err
 	}
 	s.log.InfoContext(ctx, "the demo is ready", "requests", len(steps), "took", time.Since(begun).Round(100*time.Millisecond).String())
@@ -236,6 +340,7 @@ const (
 	shopHolder = "Ada counts the freezer (demo)"
 	shopToken  = "00000000-0000-4000-8000-0000000d0a1a" //nolint:gosec // of the demo's lane, which protects nothing
 	shopLease  = 10 * time.Minute
+	shopAgain  = 10 * time.Second // after a request that failed
 )
 
 // take takes the lane. Whoever has it by this token still has it afterwards.
@@ -245,18 +350,32 @@ func (s *shop) take(ctx context.Context) error {
 	return err
 }
 
-// hold keeps a lane of the shop held, until ctx ends or somebody releases it.
+// hold keeps a lane of the shop held until ctx ends, somebody releases it, or the demo is removed. Other failures
+// pass.
 func (s *shop) hold(ctx context.Context) {
-	err := s.take(ctx)
-	for err == nil { // else somebody released it, or the demo was removed
-		timer := time.NewTimer(shopLease / 3)
+	for held := false; ; {
+		pause, err := shopLease/3, error(nil)
+		if held {
+			body := map[string]any{"ttlSeconds": int(shopLease.Seconds()), "token": shopToken}
+			_, err = s.ask(ctx, http.MethodPost, "/api/v1/lanes/"+shopLane+"/renew", body, nil)
+		} else {
+			err = s.take(ctx)
+		}
+		refused, is := errors.AsType[*refusedError](err)
+		switch {
+		case is && (refused.Status == http.StatusNotFound || refused.Status == http.StatusConflict):
+			return
+		case err != nil:
+			pause = shopAgain
+		default:
+			held = true
+		}
+		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		}
-		body := map[string]any{"ttlSeconds": int(shopLease.Seconds()), "token": shopToken}
-		_, err = s.ask(ctx, http.MethodPost, "/api/v1/lanes/"+shopLane+"/renew", body, nil)
 	}
 }

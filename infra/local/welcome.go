@@ -60,7 +60,12 @@ func (c *console) welcome(w welcome) {
 		fact("sign in", "%s", signInTo(w.did.shop, w.url, w.token))
 	}
 	if w.did.shop {
-		fact("demo", "an ice cream shop that does not exist, in a workspace of its own: the sign-in link opens it")
+		where := "the sign-in link opens it"
+		if kept || w.cfg.AdminToken != "" { // that link names no workspace
+			where = "the page's menu at the lower left leads there"
+		}
+		fact("demo", "an ice cream shop that does not exist, in a workspace of its own: %s", where)
+		fact("", "it is still empty: the shop opens after the first beat, and a line here says when it is ready")
 		fact("", "`%s demo remove` removes it, whenever you like", c.name)
 	}
 	fact("chat", "%s/chat-demo (a page as visitors of a web site see it)", w.url)

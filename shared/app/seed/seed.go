@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/agent"
@@ -66,6 +67,13 @@ type demoTask struct {
 	Steps     json.RawMessage `json:"steps"`      // that the demo model takes
 }
 
+// Lane is held in the default workspace by whoever makes or removes a demo, so that two processes on one
+// database make one demo.
+const Lane lane.Name = "demo"
+
+// seedLease is how long [Seed] holds the lane at most. A killed one holds up the next for this long.
+const seedLease = 15 * time.Second
+
 const (
 	// DemoAgent is the id of the agent that does the demo's tasks. The built-in worker is started for it.
 	DemoAgent = "00000000-0000-7000-8000-0000000d1001"
@@ -82,16 +90,21 @@ const (
 // ids, names, names and contents.
 type Added struct{ Objectives, Automations, Skills, Memories map[string]bool }
 
-// Names returns what the demo content of the default workspace is. It is called by lanekeeper demo remove.
+// Names returns what the demo content of the default workspace is, with the memories that its plans, tasks and
+// automations save. It is called by lanekeeper demo remove.
 func Names() Added {
 	var content demoWorkspace
 	_ = json.Unmarshal(demoContent, &content) // a test reads it
 	a := Added{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	for _, o := range content.Objectives {
 		a.Objectives[o.ID] = true
+		for _, step := range o.Steps {
+			a.saved(step.Skill, step.Inputs)
+		}
 	}
 	for _, x := range content.Automations {
 		a.Automations[x.Name] = true
+		a.saved(x.Skill, x.Input)
 	}
 	for _, k := range content.Skills {
 		a.Skills[k.Name] = true
@@ -99,7 +112,25 @@ func Names() Added {
 	for _, m := range content.Memories {
 		a.Memories[m.Content] = true
 	}
+	for _, t := range content.Tasks {
+		var steps []struct {
+			Skill  string
+			Inputs json.RawMessage
+		}
+		_ = json.Unmarshal(t.Steps, &steps) // a task without steps has none
+		for _, step := range steps {
+			a.saved(step.Skill, step.Inputs)
+		}
+	}
 	return a
+}
+
+// saved adds the memory that a call saves, if it saves one.
+func (a Added) saved(skill string, input json.RawMessage) {
+	var memory struct{ Content string }
+	if skill == "save_memory" && json.Unmarshal(input, &memory) == nil {
+		a.Memories[memory.Content] = true
+	}
 }
 
 // demoObjective is an objective of the demo, with an optional plan.
@@ -138,7 +169,10 @@ func Seed(ctx context.Context, core *app.Core, seeds app.Seeds) (owner bool, err
 		}
 	}
 	if seeds.Demo {
-		err = seedDemo(ctx, core, objectives, lanes)
+		request := lane.Request{Workspace: workspace.Default, Lane: Lane, Holder: "seed", TTL: seedLease}
+		err = lanes.Do(ctx, request, lane.Wait{Limit: 2 * seedLease}, func(ctx context.Context, _ *lane.Hold) error {
+			return seedDemo(ctx, core, objectives, lanes)
+		})
 	}
 	return owner, err
 }

@@ -1,0 +1,31 @@
+package seed
+
+import (
+	"context"
+	"embed"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+//go:embed forget.sql
+var forgetFiles embed.FS
+
+type forgetQueries struct{ Agent db.Query }
+
+// Forget deletes the agent of the demo from the default workspace, once it is terminated, unless it has worked
+// on a task that is not the demo's: that task names it. It reports whether it did. It is called by lanekeeper
+// demo remove.
+func Forget(ctx context.Context, core *app.Core) (bool, error) {
+	var q forgetQueries
+	if err := db.Load(forgetFiles, &q); err != nil {
+		return false, fmt.Errorf("forget the agent of the demo: %w", err)
+	}
+	n, err := core.DB.Exec(ctx, workspace.Default, q.Agent, DemoAgent, CreatedBy)
+	if err != nil {
+		return false, fmt.Errorf("forget the agent of the demo: %w", err)
+	}
+	return n > 0, nil
+}
