@@ -48,6 +48,9 @@ func TestTheDemoOfTheEngineRoom(t *testing.T) {
 	url, token, _ := d.started()
 	says(t, d.out.String(), "/sign-in#workspace="+string(workspace.Demo)+"&token=", "demo remove")
 	d.out.wait(t, "demo ready after")
+	if _, body := call(t, http.MethodGet, url+"/api/v1/me", token, ""); !strings.Contains(body, `"demo":true,"script":true`) {
+		t.Errorf("the page is not told of a demo with a script: %s", body)
+	}
 	count := map[string]int{}
 	for path, least := range map[string]int{
 		"objectives": 4, "automations": 3, "skills?enabled=false": 1, "heals": 1, "agents": 3, "budgets": 2, "memories": 5, "traces": 10,

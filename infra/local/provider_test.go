@@ -94,7 +94,10 @@ func TestAYesIsKept(t *testing.T) {
 func TestAChosenProviderIsNotAskedAbout(t *testing.T) {
 	environ, asked := paid(t)
 	d := newHome(t, append(environ, "LLM_PROVIDER=openai")...).at("", "dev")
-	d.started()
+	url, token, _ := d.started()
+	if _, body := call(t, http.MethodGet, url+"/api/v1/me", token, ""); strings.Contains(body, `"script"`) {
+		t.Errorf("its model is called a script: %s", body)
+	}
 	d.end()
 	if strings.Contains(d.out.String(), "[y/N]") || asked.Load() == 0 {
 		t.Errorf("asked %d times\n%s", asked.Load(), d)
