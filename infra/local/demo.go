@@ -101,7 +101,8 @@ func (did removed) print(w io.Writer, name string) {
 		fmt.Fprintln(w, "The workspace of the demo is gone, with all that was in it.")
 	}
 	if did.Content+did.Archived > 0 {
-		fmt.Fprintf(w, "The default workspace has lost %s of the demo, and %s archived. The record of what ran stays there.\n",
+		fmt.Fprintf(w, "The default workspace has lost %s of the demo, and %s archived. "+
+			"The record of what ran stays there.\n",
 			count(int64(did.Content), "row"), count(int64(did.Archived), "task")+were(did.Archived))
 	}
 	switch did.Agent {
@@ -110,11 +111,13 @@ func (did removed) print(w io.Writer, name string) {
 	case endGone:
 		fmt.Fprintln(w, "Its agent “worker” is gone.")
 	case endOver:
-		fmt.Fprintln(w, "Its agent “worker” has ended. It stays in the list of agents, because it has worked on a task of yours.")
+		fmt.Fprintln(w, "Its agent “worker” has ended. "+
+			"It stays in the list of agents, because it has worked on a task of yours.")
 	case endDrain:
 		fmt.Fprintln(w, "Its agent “worker” finishes the task of yours that it is at, and then ends.")
 	}
-	fmt.Fprintf(w, "Your own tasks need another one: %s agents register new '{\"name\": \"worker\", \"spawner\": \"builtin\"}'\n", name)
+	fmt.Fprintf(w, "Your own tasks need another one: "+
+		"%s agents register new '{\"name\": \"worker\", \"spawner\": \"builtin\"}'\n", name)
 }
 
 func were(n int) string {

@@ -141,7 +141,9 @@ const (
 )
 
 // holdDemo runs fn under the lane of the demo. Whoever makes or removes the demo holds it.
-func holdDemo(ctx context.Context, lanes *lane.Store, patience time.Duration, fn func(context.Context, *lane.Hold) error) error {
+func holdDemo(
+	ctx context.Context, lanes *lane.Store, patience time.Duration, fn func(context.Context, *lane.Hold) error,
+) error {
 	request := lane.Request{
 		Workspace: workspace.Default, Lane: seed.Lane, Holder: lane.Holder("demo/" + instance()), TTL: demoLease,
 	}
