@@ -40,8 +40,13 @@ func (w *world) budget(t testing.TB, scope, id string, tokens int) (b budgetTold
 // reserves reserves tokens for an agent.
 func (w *world) reserves(t testing.TB, agent string, tokens int64) budget.Reservation {
 	t.Helper()
+	return w.reservesIn(t, w.Traces.New(trace.Heartbeat), agent, tokens)
+}
+
+func (w *world) reservesIn(t testing.TB, in trace.ID, agent string, tokens int64) budget.Reservation {
+	t.Helper()
 	r, err := w.Budgets.Reserve(t.Context(), w.Workspace, budget.Request{
-		Agent: agent, Surface: trace.Heartbeat, Execution: ids(), Trace: w.Traces.New(trace.Heartbeat), Model: "demo", Output: tokens, Lease: time.Minute,
+		Agent: agent, Surface: trace.Heartbeat, Execution: ids(), Trace: in, Model: "demo", Output: tokens, Lease: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -51,8 +56,13 @@ func (w *world) reserves(t testing.TB, agent string, tokens int64) budget.Reserv
 
 func (w *world) uses(t testing.TB, agent string, tokens int) {
 	t.Helper()
+	w.usesIn(t, w.Traces.New(trace.Heartbeat), agent, tokens)
+}
+
+func (w *world) usesIn(t testing.TB, in trace.ID, agent string, tokens int) {
+	t.Helper()
 	used := budget.Used{Usage: llm.Usage{CompletionTokens: tokens}, Model: "demo", Operation: "reason"}
-	if _, err := w.Budgets.Settle(t.Context(), w.Workspace, w.reserves(t, agent, int64(tokens)), used); err != nil {
+	if _, err := w.Budgets.Settle(t.Context(), w.Workspace, w.reservesIn(t, in, agent, int64(tokens)), used); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/overview"
 )
 
 // Route is a row of the table of routes.
@@ -44,3 +45,9 @@ var Worded, Located = worded, located
 
 // Misfit describes a violation of a skill's parameters.
 var Misfit = misfit
+
+// Waiting is how many tasks the overview says that wait, and whether more may.
+func Waiting(f *overview.Facts) (int, bool) {
+	t := tasksOf(f)
+	return t.Waiting, t.WaitingMore
+}

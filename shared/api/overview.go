@@ -128,6 +128,8 @@ type runningItem struct {
 	StartedAt   time.Time `json:"startedAt"`
 	Step        *int      `json:"step" doc:"Counts the model's answers; null: there is none yet"`
 	Doing       *string   `json:"doing" doc:"What it is at; null: it is not known"`
+	Tokens      int64     `json:"tokens" doc:"What its trace has used so far"`
+	MicroUSD    int64     `json:"microUsd" doc:"What its trace has cost so far, of the calls whose cost is known"`
 }
 
 // overviewLane is a lane that is held now.
@@ -185,13 +187,13 @@ func (s *server) getOverview(ctx context.Context, _ *struct{}) (*answer[overview
 		out.Failures.Items = append(out.Failures.Items, openFailureOf(x))
 	}
 	for _, x := range f.Approvals {
-		out.Approvals.Items = append(out.Approvals.Items, openApprovalItem{x.ID, x.Skill, x.Skill, x.Agent, x.Asked.UTC(), x.Expires.UTC()})
+		out.Approvals.Items = append(out.Approvals.Items, openApprovalItem{x.ID, x.Title, x.Skill, x.Agent, x.Asked.UTC(), x.Expires.UTC()})
 	}
 	for _, x := range f.Running {
 		item := runningItem{
 			ExecutionID: x.ID, TraceID: x.Trace, Surface: surfaceName(x.Surface), Agent: x.Agent, Lane: text(string(x.Subject)),
 			Title: cmp.Or(overview.Title(x.Input), overview.LabelOf(x.Subject), x.Agent), StartedAt: x.Began.UTC(),
-			Step: x.At.Step, Doing: text(x.At.Doing()),
+			Step: x.At.Step, Doing: text(x.At.Doing()), Tokens: x.Tokens, MicroUSD: x.MicroUSD,
 		}
 		out.Running = append(out.Running, item)
 	}
@@ -291,7 +293,7 @@ func needsOf(f *overview.Facts) []needItem {
 		add(needItem{"stop", k.ID, "The workspace is stopped", cmp.Or(k.Reason, "by "+k.SetBy), k.SetAt, "failed"})
 	}
 	for _, x := range f.Approvals {
-		add(needItem{"approval", x.ID, x.Skill, x.Agent + " asks to call it", x.Asked, "person"})
+		add(needItem{"approval", x.ID, x.Title, x.Agent + " asks to call " + x.Skill, x.Asked, "person"})
 	}
 	for _, x := range f.Failures.Items {
 		is := openFailureOf(x)

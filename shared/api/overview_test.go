@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
+	"github.com/lanekeeper/lanekeeper/shared/overview"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // TestOneModelThatIsDownIsNoOutage: no model answers only while circuits are open and nothing has been
@@ -137,10 +140,13 @@ type seen struct {
 		Count int
 		Items []struct{ ID, Title string }
 	}
-	Needs   []struct{ Kind, ID, Tone string }
-	Running []struct{ Title, Surface, Agent string }
-	Lanes   []struct{ Lane, Label, Holder string }
-	Tasks   struct {
+	Needs   []struct{ Kind, ID, Tone, Title, Why string }
+	Running []struct {
+		Title, Surface, Agent string
+		Tokens                int64
+	}
+	Lanes []struct{ Lane, Label, Holder string }
+	Tasks struct {
 		Waiting, Working, Failed int
 		ByReason                 []struct {
 			Code  string
@@ -164,8 +170,19 @@ func TestTheOverviewOfAFreshWorkspace(t *testing.T) {
 		}
 		w.must(t, 201, "POST", "/api/v1/agent-tasks", `{"title":"Count the stock"}`, nil)
 		w.must(t, 200, "POST", "/api/v1/lanes/deploy/acquire", `{"holder":"builder"}`, nil)
-		w.must(t, 201, "POST", "/api/v1/executions", `{"agent":"scout","input":{"title":"Read the news"}}`, nil)
+		var run struct{ TraceID trace.ID }
+		w.must(t, 201, "POST", "/api/v1/executions", `{"agent":"scout","input":{"title":"Read the news"}}`, &run)
+		w.uses(t, "scout", 40)
+		w.usesIn(t, run.TraceID, "scout", 300)
+		w.usesIn(t, run.TraceID, "scout", 21)
+		w.waits(t, "ada")
 		w.must(t, 200, "GET", "/api/v1/overview", "", &o)
+		if len(o.Running) != 1 || o.Running[0].Tokens != 321 {
+			t.Errorf("running %+v", o.Running)
+		}
+		if len(o.Needs) != 1 || o.Needs[0].Title != "Greet: name ada" || !strings.HasSuffix(o.Needs[0].Why, "asks to call greet") || o.Approvals.Items[0].Title != "Greet: name ada" {
+			t.Errorf("it needs %+v; approvals %+v", o.Needs, o.Approvals)
+		}
 		if o.State != "working" || o.Sentence != "scout works on Read the news" || o.Object == nil || o.Object.Title != "Read the news" {
 			t.Errorf("%+v", o)
 		}
@@ -233,6 +250,15 @@ func TestTheRoutesOfTheEngineRoomAnswer(t *testing.T) {
 			t.Errorf("me %+v", me)
 		}
 	})
+}
+
+// TestTheOverviewSaysThatMoreMayWait than it counts.
+func TestTheOverviewSaysThatMoreMayWait(t *testing.T) {
+	for n, want := range map[int]bool{9_999: false, 10_000: true} {
+		if waiting, more := api.Waiting(&overview.Facts{Tasks: []overview.Count{{Code: "no_agent", N: n}, {Code: "running", N: 5}}}); waiting != n || more != want {
+			t.Errorf("of %d tasks: %d wait, more: %t", n, waiting, more)
+		}
+	}
 }
 
 // TestTheEngineRoomsRequestsCostTheSameWithMoreRows counts their statements, and the round trips of the

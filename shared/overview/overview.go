@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
@@ -153,6 +154,9 @@ type Run struct {
 	Input   json.RawMessage
 	Began   time.Time
 	At      At
+
+	// What its trace has used so far.
+	Tokens, MicroUSD int64
 }
 
 // Hold is a lane that is held, with the execution that holds it, if there is one.
@@ -209,6 +213,7 @@ type Task struct{ ID, Title, Step string }
 // Approval is a call that waits for a person.
 type Approval struct {
 	ID, Skill, Agent string
+	Title            string // what the call would do, in one line
 	Asked, Expires   time.Time
 }
 
@@ -248,7 +253,7 @@ func (s *Store) work(b *db.Batch, f *Facts) {
 	b.Each(db.Append(&f.Phases, scanPhase), s.q.Phases, maxPhases)
 	b.Each(db.Append(&f.Running, func(scan db.Scan, x *Run) error {
 		return scan(&x.ID, &x.Trace, &x.Surface, &x.Agent, db.Optional(&x.Subject), &x.Input, &x.Began,
-			&x.At.Step, db.Optional(&x.At.Kind), db.Optional(&x.At.Skill))
+			&x.At.Step, db.Optional(&x.At.Kind), db.Optional(&x.At.Skill), &x.Tokens, &x.MicroUSD)
 	}), s.q.Running, maxShown)
 	f.heldIn(b, s.q.Held, maxShown)
 	b.One([]any{&f.LanesHeld, &f.LanesWanted, &f.WantedSince, db.Optional(&f.WantedLane)}, s.q.Lanes, wantedFor.Milliseconds())
@@ -294,7 +299,10 @@ func (s *Store) wants(b *db.Batch, f *Facts) {
 	}, s.q.Agents, maxItems)
 	f.Failures = s.of.Failures.Look(b, maxItems)
 	b.Each(db.Append(&f.Approvals, func(scan db.Scan, x *Approval) error {
-		return scan(&x.ID, &x.Skill, &x.Agent, &x.Asked, &x.Expires, &f.ApprovalCount, &f.Oldest)
+		var arguments json.RawMessage
+		err := scan(&x.ID, &x.Skill, &arguments, &x.Agent, &x.Asked, &x.Expires, &f.ApprovalCount, &f.Oldest)
+		x.Title = approval.Approval{Skill: x.Skill, Arguments: arguments}.Title()
+		return err
 	}), s.q.Approvals, maxApprovals)
 }
 

@@ -29,9 +29,12 @@ SELECT skill_name, duration_ms, output
 
 -- name: Running
 -- What is being worked on now, the newest first: under a lane that is held, or without a lane and heard
--- of within its time. The last columns are of the latest entry of its journal.
+-- of within its time. step, kind and skill are of the latest entry of its journal; the last two are what its
+-- trace has used so far.
 SELECT e.id, e.trace_id, e.surface, e.agent, e.subject, e.input, e.created_at, s.step, s.kind,
-       CASE s.kind WHEN 'call' THEN s.body ->> 'skill' WHEN 'model' THEN s.body -> 'message' -> 'calls' -> 0 ->> 'name' END
+       CASE s.kind WHEN 'call' THEN s.body ->> 'skill' WHEN 'model' THEN s.body -> 'message' -> 'calls' -> 0 ->> 'name' END,
+       (SELECT CAST(coalesce(sum(u.total_tokens), 0) AS bigint) FROM agent_usage_logs u WHERE u.workspace_id = e.workspace_id AND u.trace_id = e.trace_id),
+       (SELECT CAST(coalesce(sum(u.cost_micro_usd), 0) AS bigint) FROM agent_usage_logs u WHERE u.workspace_id = e.workspace_id AND u.trace_id = e.trace_id)
   FROM executions e
   LEFT JOIN agent_locks l ON l.workspace_id = e.workspace_id AND l.lane = e.subject AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now())
   LEFT JOIN execution_steps s ON s.workspace_id = e.workspace_id AND s.execution_id = e.id
@@ -132,7 +135,7 @@ SELECT id, title, current_step FROM agent_tasks
  LIMIT 1;
 
 -- name: Approvals
-SELECT id, skill, agent, requested_at, expires_at, count(*) OVER (), min(requested_at) OVER ()
+SELECT id, skill, arguments, agent, requested_at, expires_at, count(*) OVER (), min(requested_at) OVER ()
   FROM approvals
  WHERE workspace_id = $1 AND status = 'pending'
  ORDER BY expires_at, id

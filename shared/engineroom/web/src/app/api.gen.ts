@@ -928,10 +928,12 @@ export interface RunningItem {
   doing: string | null;
   executionId: string;
   lane: string | null;
+  microUsd: number;
   startedAt: string;
   step: number | null;
   surface: "heartbeat" | "operate" | "chat" | "webhook" | "coordinator" | "worker";
   title: string;
+  tokens: number;
   traceId: string;
 }
 
