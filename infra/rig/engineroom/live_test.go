@@ -1,8 +1,10 @@
 package engineroom_test
 
+import "strings"
+
 // liveTests are the tests of what the page does while things happen, and while it can't hear of them; and of
 // its types.
-var liveTests = []func(*room){types, nothingIsMissedAtFirst, typedTextStays, dismissedElsewhere, pollsWithoutAStream}
+var liveTests = []func(*room){types, nothingIsMissedAtFirst, typedTextStays, readsAnewBehindTheFirst, readsWhatIsNew, dismissedElsewhere, pollsWithoutAStream}
 
 // intercepted lets the test answer requests, or hold them back, from the first one on.
 const intercepted = `(() => {
@@ -65,6 +67,40 @@ func typedTextStays(r *room) {
 	r.until(says(".det", "It leans."))
 	r.until(one(`dialog input[name=title]`) + `.value === "Mend the old fence"`)
 	r.ask("PATCH", "/workspaces/"+me.WorkspaceID, map[string]any{"settings": map[string]any{"toolRetries": nil}}, nil)
+}
+
+// readsAnewBehindTheFirst: after a reset nothing stays of any page that a list has read.
+func readsAnewBehindTheFirst(r *room) {
+	r.open("overview")
+	r.must(r.Before(r.ctx, intercepted+`;
+		const page = (of, next) => new Response(JSON.stringify({nextCursor: next, items: of.map(n => (
+			{id: "task-" + n, title: "Task number " + n + ".", status: "PENDING", priority: 5, tags: [], createdAt: "2026-01-02T03:04:05Z"}))}));
+		window.tasks = [1, 2, 3, 4, 5, 6];
+		window.tasksAnswer = (url) => !/agent-tasks[?]/.test(url) ? undefined : url.includes("cursor=") ? page(tasks.slice(3), null) : page(tasks.slice(0, 3), "more");
+		window.answer = tasksAnswer`))
+	r.open("tasks?view=list")
+	r.until(one(".live.live"))
+	r.until(row("Task number 6."))
+	r.must(r.Eval(r.ctx, `tasks = [11, 12, 13, 14, 15]`, nil))
+	r.must(r.Eval(r.ctx, strings.Replace(resets, "text/event-stream\" || told) return;", "text/event-stream\" || told) return tasksAnswer(url);", 1), nil))
+	r.until(row("Task number 15."))
+	r.until(`document.querySelectorAll("table[aria-label=Tasks] tbody tr").length === 5`)
+	if left := eval[[]string](r, `[...document.querySelectorAll("table[aria-label=Tasks] tbody tr")].map(e => e.textContent).filter(t => !/number 1[1-5]/.test(t))`); len(left) > 0 {
+		r.Errorf("still there: %q", left)
+	}
+}
+
+// readsWhatIsNew: an event makes the activity read what is new, and not its first page again.
+func readsWhatIsNew(r *room) {
+	r.open("activity")
+	r.until(one(".live.live"))
+	r.until(`document.querySelectorAll("table[aria-label=Activity] tbody tr").length > 1`)
+	r.must(r.Eval(r.ctx, noting, nil))
+	r.ask("POST", "/objectives", map[string]any{"title": "Only this is new", "description": "read alone"}, nil)
+	r.until(`[...document.querySelectorAll("table[aria-label=Activity] tbody tr")].some(e => e.textContent.includes("Only this is new"))`)
+	if all := eval[[]string](r, `asked.map(a => a.url).filter(url => /activity[?]/.test(url) && !/since=/.test(url))`); len(all) > 0 {
+		r.Errorf("read anew: %q", all)
+	}
 }
 
 // dismissedElsewhere: a failure that another person dismisses leaves the list without a reload.

@@ -11,7 +11,7 @@ import (
 
 // pageTests are the tests of the frame, and of Overview, Activity, Traces and Console.
 var pageTests = []func(*room){
-	frame, firstLoad, oneWorkspace, keepsWhatItHas, failures, leftTheFilter, overview, followsLive, filtersInTheAddress, waterfall, compareTwo, replayAndFork, console, palette, keyboardOnly, statuses, routes,
+	frame, firstLoad, oneWorkspace, keepsWhatItHas, failures, leftTheFilter, overview, overviewTells, followsLive, filtersInTheAddress, waterfall, compareTwo, replayAndFork, console, palette, keyboardOnly, statuses, routes,
 	standaloneOf("overview", "activity", "traces", "console", "tasks"),
 	standaloneOf("objectives", "automations", "agents", "approvals", "failures", "lanes"),
 	standaloneOf("threads", "skills", "spend", "memory", "webhooks"),
@@ -173,6 +173,22 @@ func overview(r *room) {
 	r.until(`document.querySelectorAll('table[aria-label=Activity] tbody tr').length > 3`)
 	r.click(`document.querySelector('table[aria-label=Activity] tbody tr td:nth-child(4)')`)
 	r.until(`location.pathname.startsWith("/engine/traces/")`)
+}
+
+// overviewTells: how much a run has used so far, that more tasks may wait than are counted, what a call that
+// waits would do, and where the budget leads.
+func overviewTells(r *room) {
+	r.open("overview")
+	r.must(r.Before(r.ctx, `window.real = window.fetch;`+noting+`;window.answer = (url) => !/\/overview$/.test(url) ? undefined :
+		real(url, {headers: {Accept: "application/json"}}).then(got => got.json()).then(o => new Response(JSON.stringify({...o, state: "working",
+			running: [{executionId: "one", traceId: "op_0mh8c1v2q_a7x2p1k9d4", surface: "operate", agent: "scout", title: "Tidy up", startedAt: o.at, tokens: 41877, microUsd: 200000}],
+			tasks: {waiting: 10000, waitingMore: true, working: 0, failed: 0, byReason: [{code: "no_agent", count: 9000}, {code: "thread", count: 900}, {code: "budget", count: 90}, {code: "backoff", count: 9}, {code: "paused", count: 1}]},
+			needs: [{kind: "approval", id: "one", title: "Refund: amount 12", why: "scout asks to call refund", at: o.at, tone: "person"}]})))`))
+	r.open("overview")
+	r.until(says(".facts", "41,877 tokens · $0.20 so far"))
+	r.until(says(".panel h2", "10,000+ waiting"))
+	r.until(says(".mini", "or more more wait"))
+	r.until(says(".need", "Refund: amount 12"))
 }
 
 // followsLive: what happens appears without a reload; while the list is scrolled it waits behind a pill.

@@ -9,6 +9,7 @@ export interface Resource<T> {
   error: Problem | null;
   loading: boolean; // nothing is on display yet, or what is belongs to other parameters
   stale: boolean; // the connection is lost
+  readAt: number; // when the read of all of the data began, by performance.now
   reload: () => void;
 }
 
@@ -17,6 +18,9 @@ export interface Watching<T> {
   kinds?: readonly string[];
   /** patch applies events to the data. Where it returns undefined, the data is read anew. */
   patch?: (data: T, events: Happened[]) => T | undefined;
+  /** news says how to read what some events tell of alone: with which parameters, null where it is nothing, and
+   * how the answer goes into the data. Where merge returns undefined, all is read anew. */
+  news?: (events: Happened[]) => { params: Params | null; merge: (data: T, answer: T) => T | undefined };
   /** only picks the events that matter. */
   only?: (event: Happened) => boolean;
   /** apart is how many milliseconds lie between two reads that events ask for; default 1000. */
@@ -34,8 +38,9 @@ const passes = (p: Problem): boolean => p.status === 0 || p.status === 429 || p.
  */
 export function useResource<T>(path: string | null, params?: Params | URLSearchParams, watching: Watching<T> = {}): Resource<T> {
   const key = path === null ? null : path + asQuery(params);
-  const [state, set] = useState<{ key: string | null; path: string | null; data?: T; error: Problem | null }>({ key: null, path: null, error: null });
-  const at = useRef({ run: 0, readAt: 0, timer: 0, asking: null as AbortController | null, again: false, failed: 0 });
+  const [state, set] = useState<{ key: string | null; path: string | null; data?: T; readAt: number; error: Problem | null }>({ key: null, path: null, readAt: 0, error: null });
+  // told are the events that the next read is for; null: it reads all.
+  const at = useRef({ told: null as Happened[] | null, run: 0, readAt: 0, timer: 0, asking: null as AbortController | null, again: false, failed: 0 });
   const latest = useRef({ path, params, watching });
   latest.current = { path, params, watching };
   const held = useRef(state);
@@ -48,17 +53,32 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
     const run = ++a.run;
     a.readAt = performance.now();
     a.again = false;
-    const { path, params } = latest.current;
+    const { path, params, watching } = latest.current;
+    const told = held.current.key === key && held.current.data !== undefined ? a.told : null;
+    a.told = [];
+    const news = told?.length ? watching.news?.(told) : undefined;
     try {
+      if (news) {
+        const answer = news.params && (await api.get<T>(path!, { ...(params as Params), ...news.params }, asking.signal));
+        if (run !== a.run || !answer) return;
+        const data = held.current.data === undefined ? undefined : news.merge(held.current.data, answer);
+        if (data === undefined) {
+          a.told = null;
+          a.again = true;
+        } else if (data !== held.current.data || held.current.error) set((s) => ({ ...s, data, error: null }));
+        a.failed = 0;
+        return;
+      }
       const data = await api.get<T>(path!, params, asking.signal);
       if (run !== a.run) return;
       a.failed = 0;
-      set({ key, path, data, error: null });
+      set({ key, path, data, readAt: a.readAt, error: null });
     } catch (error) {
       if (run !== a.run || asking.signal.aborted) return;
+      a.told = null;
       const problem = error instanceof Problem ? error : new Problem(0, "failed", "The answer could not be read", String(error), "");
       const keeps = passes(problem);
-      set((s) => ({ key, path, data: (keeps && s.key === key) || (problem.status === 0 && s.path === path) ? s.data : undefined, error: problem }));
+      set((s) => ({ key, path, readAt: s.readAt, data: (keeps && s.key === key) || (problem.status === 0 && s.path === path) ? s.data : undefined, error: problem }));
       if (keeps) soon(key, Math.max(problem.retryAfter * 1000, Math.min(60_000, 2500 * 2 ** ++a.failed)));
     } finally {
       if (run === a.run) {
@@ -85,11 +105,12 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
 
   useEffect(() => {
     if (key === null) {
-      set({ key: null, path: null, error: null });
+      set({ key: null, path: null, readAt: 0, error: null });
       return;
     }
     const a = at.current;
     a.failed = 0;
+    a.told = null;
     void read(key);
     const { kinds, every } = latest.current.watching;
     // What no event concerns is read anew after a reset all the same.
@@ -109,9 +130,15 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
         clearTimeout(a.timer);
         a.timer = 0;
       }
+      if (reset || !latest.current.watching.news) a.told = null;
+      else a.told?.push(...wanted);
       soon(key);
     });
-    const timer = every ? window.setInterval(() => document.hidden || soon(key), every) : 0;
+    const timer = every ? window.setInterval(() => {
+      if (document.hidden) return;
+      a.told = null;
+      soon(key);
+    }, every) : 0;
     return () => {
       ends();
       clearInterval(timer);
@@ -129,6 +156,10 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
     error: fits ? state.error : null,
     loading: key !== null && !fits,
     stale: connection.value.mode === "stale",
-    reload: () => key !== null && void read(key),
+    readAt: state.readAt,
+    reload: () => {
+      at.current.told = null;
+      if (key !== null) void read(key);
+    },
   };
 }

@@ -1,5 +1,5 @@
-import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Component, type ComponentChildren, type VNode } from "preact";
+import { useCallback, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useKeys } from "../app/keys";
 import { go } from "../app/router";
 
@@ -34,12 +34,49 @@ export interface ListProps<T> {
 const kept = (wide?: boolean | "desk"): string | undefined => (wide === "desk" ? "wide desk" : wide ? "wide" : undefined);
 
 const above = 12; // rows drawn before and behind those in sight
+const step = 8; // rows that come into the page at once: most frames of a scroll change nothing
 const windowedFrom = 80; // shorter lists are drawn whole
 
 /** most is how many rows a list keeps. */
 export const most = 10_000;
 
 const rowHeight = (): number => (matchMedia("(max-width: 900px)").matches ? 44 : 36);
+
+interface RowProps<T> {
+  row: T;
+  index: number;
+  on: boolean;
+  picked: boolean | undefined; // undefined: rows can't be picked
+  class: string | undefined;
+  columns: readonly Column<T>[];
+  pick: (row: T, upTo: boolean) => void; // always the same
+}
+
+// Row draws a row anew when it or its columns changed. Where only its place did, its cells are kept.
+class Row<T> extends Component<RowProps<T>> {
+  private cells: VNode[] | null = null;
+
+  override shouldComponentUpdate(next: RowProps<T>): boolean {
+    const now = this.props;
+    const same = next.row === now.row && next.columns === now.columns;
+    if (next === now || !same) this.cells = null; // next === now: a signal that a cell reads changed
+    return !this.cells || next.index !== now.index || next.on !== now.on || next.picked !== now.picked || next.class !== now.class;
+  }
+
+  override render({ row, index, on, picked, class: name, columns, pick }: RowProps<T>) {
+    this.cells ??= columns.map((c) => <td key={c.key} class={classOf(c)}>{c.cell(row)}</td>);
+    return (
+      <tr data-i={index} aria-rowindex={index + 2} aria-selected={on || undefined} class={name}>
+        {picked !== undefined && (
+          <td class="wide"><input type="checkbox" checked={picked} aria-label="Select" onClick={(e) => { e.stopPropagation(); pick(row, e.shiftKey); }} /></td>
+        )}
+        {this.cells}
+      </tr>
+    );
+  }
+}
+
+const classOf = <T,>(c: Column<T>): string | undefined => [c.right && "r", kept(c.wide), c.class].filter(Boolean).join(" ") || undefined;
 
 /** List is a table whose rows have one height; of a long one only the rows in sight are in the page. */
 export function List<T>(p: ListProps<T>) {
@@ -50,6 +87,8 @@ export function List<T>(p: ListProps<T>) {
   const windowed = count > windowedFrom;
   const latest = useRef(p);
   latest.current = p;
+  const picks = useRef<(row: T, upTo: boolean) => void>(() => {});
+  const pickRow = useCallback((row: T, upTo: boolean) => picks.current(row, upTo), []);
 
   useLayoutEffect(() => {
     const main = document.getElementById("main");
@@ -62,8 +101,8 @@ export function List<T>(p: ListProps<T>) {
       if (!body) return;
       const height = rowHeight();
       const top = body.getBoundingClientRect().top - main.getBoundingClientRect().top;
-      const first = Math.max(0, Math.floor(-top / height) - above);
-      const last = Math.min(rows.length, Math.ceil((-top + main.clientHeight) / height) + above);
+      const first = Math.max(0, Math.floor((Math.floor(-top / height) - above) / step) * step);
+      const last = Math.min(rows.length, Math.ceil((Math.ceil((-top + main.clientHeight) / height) + above) / step) * step);
       if (rows.length > windowedFrom) setRange((r) => (r[0] === first && r[1] === last ? r : [first, last]));
       if (onEnd && last >= rows.length) onEnd();
     };
@@ -109,6 +148,7 @@ export function List<T>(p: ListProps<T>) {
     setCursor(k);
     p.onPick(picked);
   };
+  picks.current = pick;
   useKeys(p.keys === false ? {} : {
     j: () => move(1),
     k: () => move(-1),
@@ -141,7 +181,7 @@ export function List<T>(p: ListProps<T>) {
         <thead>
           <tr aria-rowindex={1}>
             {p.onPick && <th class="wide"><span class="sr">Selected</span></th>}
-            {p.columns.map((c) => <th key={c.key} scope="col" class={[c.right && "r", kept(c.wide), c.class].filter(Boolean).join(" ")}>{c.head}</th>)}
+            {p.columns.map((c) => <th key={c.key} scope="col" class={classOf(c)}>{c.head}</th>)}
           </tr>
         </thead>
       )}
@@ -151,13 +191,8 @@ export function List<T>(p: ListProps<T>) {
           const k = p.rowKey(row);
           const on = k === key;
           return (
-            <tr key={k} data-i={first + i} aria-rowindex={first + i + 2} aria-selected={on || undefined}
-              class={[opens && "opens", p.picked?.has(k) && "picked", p.rowClass?.(row)].filter(Boolean).join(" ") || undefined}>
-              {p.onPick && (
-                <td class="wide"><input type="checkbox" checked={p.picked?.has(k) ?? false} aria-label="Select" onClick={(e) => { e.stopPropagation(); pick(row, e.shiftKey); }} /></td>
-              )}
-              {p.columns.map((c) => <td key={c.key} class={[c.right && "r", kept(c.wide), c.class].filter(Boolean).join(" ") || undefined}>{c.cell(row)}</td>)}
-            </tr>
+            <Row key={k} row={row} index={first + i} on={on} picked={p.onPick && (p.picked?.has(k) ?? false)} columns={p.columns} pick={pickRow}
+              class={[opens && "opens", p.picked?.has(k) && "picked", p.rowClass?.(row)].filter(Boolean).join(" ") || undefined} />
           );
         })}
         {last < count && <tr class="gap" key="behind" aria-hidden="true"><td style={{ height: (count - last) * height + "px" }} /></tr>}

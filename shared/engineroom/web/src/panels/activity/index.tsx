@@ -29,11 +29,11 @@ export default function ActivityPanel({ query }: PanelProps) {
   const since = useMemo(() => moment(query.get("since")), [query.get("since"), minute]);
   const until = useMemo(() => moment(query.get("until")), [query.get("until")]);
   const params = { ...Object.fromEntries(names.map((n) => [n, query.get(n)])), since, until, limit: 100 };
-  const pages = usePages<Activity>("/activity", params, (a) => a.id, { kinds: ["activity"] });
   const filtered = names.some((n) => query.has(n));
 
   // Nothing moves under the pointer: while the list is scrolled, new rows wait behind a pill.
   const [held, hold] = useState<Activity[] | null>(null);
+  const pages = usePages<Activity>("/activity", params, (a) => a.id, { kinds: ["activity"], apart: held ? 3000 : undefined, timeOf: (a) => a.createdAt });
   const items = pages.items;
   const now = useRef(items);
   now.current = items;
@@ -45,6 +45,7 @@ export default function ActivityPanel({ query }: PanelProps) {
   }, []);
   const key = JSON.stringify(params);
   useEffect(() => hold(null), [key]);
+  const histogram = useMemo(() => <Histogram params={{ ...params, limit: undefined }} since={since} until={until} />, [key]);
   const firstHeld = held?.[0]?.id;
   const waiting = firstHeld && items ? Math.max(0, items.findIndex((a) => a.id === firstHeld)) : 0;
   const rows = (waiting && items ? items.slice(waiting) : items ?? []).slice(0, most);
@@ -65,7 +66,7 @@ export default function ActivityPanel({ query }: PanelProps) {
       </Filters>
       {waiting > 0 && <div class="pill"><button type="button" class="btn" onClick={() => { hold(null); document.getElementById("main")!.scrollTop = 0; }}>{waiting} new</button></div>}
       <section class="panel">
-        <Histogram params={{ ...params, limit: undefined }} since={since} until={until} />
+        {histogram}
         {items ? (
           rows.length ? <Activities rows={rows} onEnd={rows.length < most ? pages.more : undefined} />
             : filtered ? <Filtered what="activity" clear={clear} />

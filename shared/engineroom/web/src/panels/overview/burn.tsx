@@ -29,31 +29,44 @@ export function Burn({ o }: { o: Overview }) {
       </div>
       <p class="muted spend-sub">{fmt.tokens(today.tokens)} tokens{today.capTokens ? ` of ${fmt.tokens(today.capTokens)}` : ""} in {fmt.plural(today.calls, "call")}</p>
       {share !== null && <div class="spend-bar"><Bar share={share} tone={share >= 1 ? "failed" : share > 0.9 ? "warn" : undefined} label={`${Math.round(share * 100)} % of the day's cap`} /></div>}
-      {series.data && series.data.items.length > 1 ? <Line of={series.data} /> : !budget && budgets.data ? <Empty title="No budget">Without one nothing bounds what is spent.</Empty> : <div class="burn-gap" />}
+      {budget && series.data && series.data.items.length > 1 ? <Line of={series.data} budget={budget} /> : !budget && budgets.data ? <Empty title="No budget">Without one nothing bounds what is spent.</Empty> : <div class="burn-gap" />}
     </Panel>
   );
 }
 
-function Line({ of }: { of: Series }) {
+// Line draws what was left at the end of each day, the even pace dotted, and where the present pace leads dashed.
+function Line({ of, budget }: { of: Series; budget: Budget }) {
   const [box, width] = useWidth<HTMLDivElement>();
   const h = 176, left = 48, right = 16, foot = 24, top = 14;
   const items = of.items;
-  const first = +new Date(items[0]!.day), end = +new Date(items.at(-1)!.day);
+  const first = +new Date(items[0]!.day), last = +new Date(items.at(-1)!.day);
+  const begins = +new Date(budget.periodStart), ends = +new Date(budget.periodEnd);
+  const end = Math.max(last, ends);
   const most = Math.max(of.allocated, ...items.map((i) => i.remaining), 1);
-  const x = (t: number): number => left + ((t - first) / Math.max(1, end - first)) * (width - left - right - 50);
+  const x = (t: number): number => left + ((t - first) / Math.max(1, end - first)) * (width - left - right);
   const y = (v: number): number => top + (1 - Math.max(0, v) / most) * (h - top - foot);
   const line = items.map((i, n) => `${n ? "L" : "M"}${x(+new Date(i.day)).toFixed(1)} ${y(i.remaining).toFixed(1)}`).join("");
   const lastItem = items.at(-1)!;
+  const rate = of.projection.dailyBurnRate / 86_400_000;
+  const zero = rate > 0 ? last + Math.max(0, lastItem.remaining) / rate : Infinity;
+  const even = (t: number): number => (of.allocated * (ends - t)) / Math.max(1, ends - begins);
+  const from = Math.max(first, begins), to = Math.min(zero, end);
+  const leads = ends <= last ? "" : zero < ends ? `; at this pace they end on ${fmt.day(zero)}` : "; at this pace they last until the period ends";
+  const at = x(last), tight = at > width - right - 60;
   return (
     <div ref={box}>
       {width > 0 && (
-        <svg class="ch" width={width} height={h} role="img" aria-label={`${fmt.tokens(lastItem.remaining)} of ${fmt.tokens(of.allocated)} tokens remain`}>
+        <svg class="ch" width={width} height={h} role="img" aria-label={`${fmt.tokens(lastItem.remaining)} of ${fmt.tokens(of.allocated)} tokens remain${leads}`}>
           {[0, 0.5, 1].map((s) => <g key={s}><path class="ax" d={`M${left} ${y(most * s) + 0.5}H${width - right}`} /><text x={left - 8} y={y(most * s) + 4} text-anchor="end">{short(most * s)}</text></g>)}
-          <path d={`${line}L${x(end)} ${y(0)}L${x(first)} ${y(0)}Z`} fill="var(--sunken)" />
+          <path d={`${line}L${at} ${y(0)}L${x(first)} ${y(0)}Z`} fill="var(--sunken)" />
           <path d={line} fill="none" stroke="var(--ink)" stroke-width="1.75" stroke-linejoin="round" />
-          <circle cx={x(end)} cy={y(lastItem.remaining)} r="3.5" fill="var(--ink)" stroke="var(--surface)" stroke-width="2" />
-          <text class="strong" x={Math.min(x(end) + 8, width - right - 52)} y={Math.max(12, y(lastItem.remaining) - 8)}>{short(lastItem.remaining)} left</text>
+          {ends > from && <path class="even" d={`M${x(from)} ${y(even(from))}L${x(ends)} ${y(0)}`} />}
+          {to > last && <path class={"ahead" + (zero < ends ? " warn" : "")} d={`M${at} ${y(lastItem.remaining)}L${x(to)} ${y(lastItem.remaining - rate * (to - last))}`} />}
+          {zero < ends && <path class="zero" transform={`translate(${x(zero)},${y(0)})`} d="M0-5 5 4H-5Z"><title>{`spent on ${fmt.day(zero)}`}</title></path>}
+          <circle cx={at} cy={y(lastItem.remaining)} r="3.5" fill="var(--ink)" stroke="var(--surface)" stroke-width="2" />
+          <text class="strong" x={at + (tight ? -8 : 8)} text-anchor={tight ? "end" : "start"} y={Math.max(12, y(lastItem.remaining) - 8)}>{short(lastItem.remaining)} left</text>
           <text x={left} y={h - 6}>{fmt.day(first)}</text><text x={x(end)} y={h - 6} text-anchor="end">{fmt.day(end)}</text>
+          {ends > from && <text x={x(end)} y={y(0) - 5} text-anchor="end">even pace</text>}
         </svg>
       )}
     </div>

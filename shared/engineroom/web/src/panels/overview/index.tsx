@@ -60,6 +60,7 @@ function Now({ o }: { o: Overview }) {
         {run?.step ? <span>Step {run.step}</span> : null}
         {run?.doing && <span class="trunc">{run.doing}</span>}
         {run && <span>for&nbsp;<Since at={run.startedAt} /></span>}
+        {run && run.tokens > 0 && <span class="num">{fmt.tokens(run.tokens)} tokens{run.microUsd > 0 && ` · ${fmt.money(run.microUsd)}`} so far</span>}
         {o.running.length > 1 && <span>{fmt.plural(o.running.length - 1, "other run")} beside it</span>}
         {!run && o.beat.lastAt && <span>The last beat ended&nbsp;<Ago at={o.beat.lastAt} /></span>}
         {!run && o.beat.nextAt && o.state !== "stopped" && <span>the next comes in&nbsp;<Countdown to={o.beat.nextAt} over="a moment" /></span>}

@@ -133,6 +133,7 @@ const one: Record<string, (t: Task) => Promise<boolean>> = { cancel, pause, resu
 function TaskList({ query, filter, names, selected, onCreate }: Props) {
   const params = { ...filter, status: query.get("status") ?? undefined };
   const [picked, setPicked] = useState<Set<string>>(new Set());
+  const shown = useMemo(() => columns(query, names).filter((c) => !selected || !["why", "agent"].includes(c.key)), [query, names, !selected]);
   const pages = usePages<Task>("/agent-tasks", { ...params, limit: 100 }, (t) => t.id, { kinds: ["task."] });
   if (pages.error && !pages.items) return <section class="panel"><Failed error={pages.error} what="Tasks" retry={pages.reload} /></section>;
   if (!pages.items) return <section class="panel"><Loading lines={8} /></section>;
@@ -158,8 +159,7 @@ function TaskList({ query, filter, names, selected, onCreate }: Props) {
         <Outputs path="/agent-tasks" params={params} />
       </div>
       <List rows={tasks} rowKey={(t) => t.id} selected={selected} label="Tasks" href={(t) => href("tasks/" + seg(t.id), query)}
-        picked={picked} onPick={setPicked} onEnd={pages.more}
-        columns={columns(query, names).filter((c) => !selected || !["why", "agent"].includes(c.key))} />
+        picked={picked} onPick={setPicked} onEnd={pages.more} columns={shown} />
     </section>
   );
 }
