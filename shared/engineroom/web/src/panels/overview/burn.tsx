@@ -29,7 +29,7 @@ export function Burn({ o }: { o: Overview }) {
       </div>
       <p class="muted spend-sub">{fmt.tokens(today.tokens)} tokens{today.capTokens ? ` of ${fmt.tokens(today.capTokens)}` : ""} in {fmt.plural(today.calls, "call")}</p>
       {share !== null && <div class="spend-bar"><Bar share={share} tone={share >= 1 ? "failed" : share > 0.9 ? "warn" : undefined} label={`${Math.round(share * 100)} % of the day's cap`} /></div>}
-      {budget && series.data && series.data.items.length > 1 ? <Line of={series.data} budget={budget} /> : !budget && budgets.data ? <Empty title="No budget">Without one nothing bounds what is spent.</Empty> : <div class="burn-gap" />}
+      {budget && series.data && series.data.items.length > 1 ? <Line of={series.data} budget={budget} /> : !budget && budgets.data ? <Empty title="No budget">Without one nothing bounds what is spent.</Empty> : <div class="burn-gap" aria-busy={series.loading} />}
     </Panel>
   );
 }
@@ -52,7 +52,7 @@ function Line({ of, budget }: { of: Series; budget: Budget }) {
   const even = (t: number): number => (of.allocated * (ends - t)) / Math.max(1, ends - begins);
   const from = Math.max(first, begins), to = Math.min(zero, end);
   const leads = ends <= last ? "" : zero < ends ? `; at this pace they end on ${fmt.day(zero)}` : "; at this pace they last until the period ends";
-  const at = x(last), tight = at > width - right - 60;
+  const at = x(last), tight = at > width - right - 72;
   return (
     <div ref={box}>
       {width > 0 && (
@@ -66,7 +66,7 @@ function Line({ of, budget }: { of: Series; budget: Budget }) {
           <circle cx={at} cy={y(lastItem.remaining)} r="3.5" fill="var(--ink)" stroke="var(--surface)" stroke-width="2" />
           <text class="strong" x={at + (tight ? -8 : 8)} text-anchor={tight ? "end" : "start"} y={Math.max(12, y(lastItem.remaining) - 8)}>{short(lastItem.remaining)} left</text>
           <text x={left} y={h - 6}>{fmt.day(first)}</text><text x={x(end)} y={h - 6} text-anchor="end">{fmt.day(end)}</text>
-          {ends > from && <text x={x(end)} y={y(0) - 5} text-anchor="end">even pace</text>}
+          {ends > from && <text x={x((from + ends) / 2) + 8} y={y(even((from + ends) / 2)) - 6}>even pace</text>}
         </svg>
       )}
     </div>

@@ -121,7 +121,7 @@ function Needs({ o }: { o: Overview }) {
             const to = n.kind === "approval" ? "approvals/" + n.id : n.kind === "lane" ? "lanes/" + encodeURIComponent(n.id)
               : failed === "task" ? "tasks/" + n.id : failed === "execution" ? "failures" : failed === "message" ? "threads" : failed === "delivery" ? "webhooks" : needPage[n.kind] ?? "activity";
             return (
-              <li key={n.kind + n.id}><Glyph tone={n.tone} /><div><a class="trunc lnk t" href={href(to)} title={n.title}>{n.title}</a><small class="trunc">{n.why} · <Ago at={n.at} /></small></div>
+              <li key={n.kind + n.id}><Glyph tone={n.tone} /><div><a class="trunc lnk t" href={href(to)} title={n.title}>{n.title}</a><small class="why-at"><span class="trunc">{n.why}</span><span class="num">&nbsp;· <Ago at={n.at} /></span></small></div>
                 {failed === "task" && can("retry-agent-task")
                   ? <button type="button" class="btn sm" onClick={() => void retry(n.id)}>Retry<span class="sr"> {n.title}</span></button>
                   : <a class="btn sm" href={href(to)}>{n.kind === "approval" ? "Review" : "Open"}<span class="sr"> {n.title}</span></a>}

@@ -126,9 +126,10 @@ function mark(u: uPlot, p: Points, b: Budget, of: (name: string) => string) {
   circle(c, x, y, 5 * px);
   c.fillStyle = of("ink");
   circle(c, x, y, 3.5 * px);
-  const right = x > u.bbox.left + u.bbox.width * 0.8;
+  const words = `${fmt.tokens(Math.max(0, b.remaining))} left`;
+  const right = x + 12 * px + c.measureText(words).width > u.width * px; // the line comes down from there: further up
   c.textAlign = right ? "right" : "left";
-  c.fillText(`${fmt.tokens(Math.max(0, b.remaining))} left`, x + (right ? -8 : 8) * px, y - 8 * px);
+  c.fillText(words, x + (right ? 6 : 8) * px, y - (right ? 20 : 8) * px);
   if (p.zero !== null) {
     const [zx, zy] = at(p.zero, 0);
     c.fillStyle = of("warn");

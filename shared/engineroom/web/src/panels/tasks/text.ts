@@ -1,10 +1,12 @@
 import { fmt } from "../../app/fmt";
+import { reasonTitle } from "./types";
 
 const ids = / \([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\)/g;
 const times = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g;
 
 /** plain writes a sentence of the API for this page: without ids, since links name them, and with clock times. */
 export function plain(sentence: string): string {
+  if (/^[a-z]+(_[a-z]+)+$/.test(sentence)) return reasonTitle(sentence).toLowerCase();
   return sentence.replace(ids, "").replace(times, (at) => fmt.time(at, false));
 }
 
