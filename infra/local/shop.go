@@ -356,7 +356,8 @@ func (s *shop) take(ctx context.Context) error {
 // pass.
 func (s *shop) hold(ctx context.Context) {
 	for held := false; ; {
-		pause, err := shopLease/3, error(nil)
+		pause := shopLease / 3
+		var err error
 		if held {
 			body := map[string]any{"ttlSeconds": int(shopLease.Seconds()), "token": shopToken}
 			_, err = s.ask(ctx, http.MethodPost, "/api/v1/lanes/"+shopLane+"/renew", body, nil)

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,6 +28,15 @@ func newSession(c *sql.Conn) *session {
 }
 
 func (s *session) close() error { return errors.Join(s.forget(), s.conn.Close()) }
+
+// discard closes the connection itself. Its pool does not use it again.
+func (s *session) discard() error {
+	err := s.forget()
+	if bad := s.conn.Raw(func(any) error { return driver.ErrBadConn }); !errors.Is(bad, driver.ErrBadConn) {
+		err = errors.Join(err, bad, s.conn.Close())
+	}
+	return err
+}
 
 // forget closes all statements. None of them may be running.
 func (s *session) forget() error {

@@ -3,7 +3,11 @@ package sqlite
 import (
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
+	"testing/fstest"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
 // TestAReaderKeepsItsStatements: reads after each other prepare a statement once. A session that may
@@ -41,10 +45,13 @@ func TestAReaderKeepsItsStatements(t *testing.T) {
 	if again != first {
 		t.Error("the second read has a session of its own")
 	}
+	if err := again.whole(t.Context(), "BEGIN"); err != nil {
+		t.Fatal(err)
+	}
 	leave(again, false)
 	last := sit()
-	if last == first {
-		t.Error("a session goes on that may be in a transaction")
+	if err := last.whole(t.Context(), "BEGIN"); err != nil {
+		t.Errorf("a connection goes on that is in a transaction: %v", err)
 	}
 	if err := e.Close(); err != nil {
 		t.Error(err)
@@ -52,5 +59,38 @@ func TestAReaderKeepsItsStatements(t *testing.T) {
 	leave(last, true)
 	if s, err := e.sit(t.Context()); err == nil {
 		t.Errorf("a closed handle reads with %v", s)
+	}
+}
+
+// TestClosingBesideReaders: a handle that is closed while others read neither waits for them nor stops
+// them for good.
+func TestClosingBesideReaders(t *testing.T) {
+	var q struct{ Look db.Query }
+	source := "-- name: Look\n-- global: about the connection\nSELECT 1;"
+	if err := db.Load(fstest.MapFS{"look.sql": {Data: []byte(source)}}, &q); err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for round := range 50 {
+		d, err := Open(t.Context(), Config{Path: filepath.Join(folder, strconv.Itoa(round))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var reading sync.WaitGroup
+		begun := make(chan struct{}, 2*readers)
+		for range 2 * readers {
+			reading.Go(func() {
+				begun <- struct{}{}
+				for n, err := 0, error(nil); n < 1000 && err == nil; n++ {
+					var one int
+					err = d.One(t.Context(), "", []any{&one}, q.Look)
+				}
+			})
+		}
+		<-begun
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		reading.Wait()
 	}
 }

@@ -214,21 +214,40 @@ func (e *engine) start(ctx context.Context) error {
 
 func (e *engine) Dialect() db.Dialect { return db.SQLite }
 
+// Close waits for nobody: who writes or reads now finds its connection closed, and a reader closes its
+// session itself.
 func (e *engine) Close() error {
 	var errs []error
 	if e.writer != nil {
-		errs = append(errs, e.writer.close())
+		select {
+		case <-e.turn:
+			errs = append(errs, e.writer.close())
+			e.turn <- struct{}{}
+		default: // its statements belong to who writes
+			errs = append(errs, e.writer.conn.Close())
+		}
 	}
+	return errors.Join(append(errs, e.closeReaders(), e.read.Close(), e.write.Close())...)
+}
+
+func (e *engine) closeReaders() error {
 	e.closing.Lock()
 	defer e.closing.Unlock()
 	e.closed = true
-	for range len(e.looking) { // who reads now closes its session itself
-		if s := <-e.looking; s != nil {
-			errs = append(errs, s.close())
+	var errs []error
+	for places := 0; ; places++ {
+		select {
+		case s := <-e.looking:
+			if s != nil {
+				errs = append(errs, s.close())
+			}
+		default:
+			for range places {
+				e.looking <- nil
+			}
+			return errors.Join(errs...)
 		}
-		e.looking <- nil
 	}
-	return errors.Join(append(errs, e.read.Close(), e.write.Close())...)
 }
 
 func (e *engine) Check(ctx context.Context) error {
@@ -353,7 +372,10 @@ func (e *engine) sit(ctx context.Context) (*session, error) {
 func (e *engine) leave(s *session, ended bool) (err error) {
 	e.closing.Lock()
 	defer e.closing.Unlock()
-	if e.closed || !ended {
+	switch {
+	case !ended:
+		err, s = s.discard(), nil
+	case e.closed:
 		err, s = s.close(), nil
 	}
 	e.looking <- s

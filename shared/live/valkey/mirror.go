@@ -236,8 +236,12 @@ func (c *Client) Beat(ctx context.Context, b live.Heartbeat) error {
 // the position, because its memory is full for example, would publish them again with each cycle otherwise.
 const tell = `redis.call('HSET', KEYS[1], 'events', ARGV[1], 'commands', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
-for i = 4, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[i + 1]) end
-return 1`
+local refused
+for i = 4, #ARGV, 2 do
+  local told = redis.pcall('PUBLISH', ARGV[i], ARGV[i + 1])
+  if type(told) == 'table' and told.err then refused = told end
+end
+return refused or 1`
 
 // news returns what has happened: channels, each followed by its message. A subscriber may miss it: Redis keeps
 // no message for those who are away.
