@@ -63,6 +63,24 @@ func shopIs(ctx context.Context, workspaces *workspace.Store) (string, error) {
 	return is.Name, err
 }
 
+// only returns the default workspace where the only other one is that of a demo that is still to be made: it
+// has nothing yet that a beat could do. Otherwise it returns "": a beat runs in all.
+func only(ctx context.Context, d *db.DB) (db.Workspace, error) {
+	workspaces, err := workspace.New(d)
+	if err != nil {
+		return "", err
+	}
+	name, err := shopIs(ctx, workspaces)
+	if err != nil || !unfinished(name) {
+		return "", err
+	}
+	all, err := workspaces.All(ctx)
+	if err != nil || len(all) != 2 {
+		return "", err
+	}
+	return workspace.Default, nil
+}
+
 // wantShop writes down that the demo is to be made, unless another process has done so.
 func wantShop(ctx context.Context, d *db.DB, workspaces *workspace.Store) error {
 	err := d.Tx(ctx, workspace.Demo, func(ctx context.Context, tx *db.Tx) error {

@@ -43,6 +43,11 @@ func trigger(flags *flag.FlagSet) action {
 			return err
 		}
 		defer done()
+		if tick.Workspace == "" {
+			if tick.Workspace, err = only(ctx, agent.Core.DB); err != nil {
+				return err
+			}
+		}
 		report, err := agent.Heartbeat.Run(ctx, tick)
 		if err != nil && ctx.Err() != nil {
 			return fmt.Errorf("stopped; the next beat goes on where this one was")
