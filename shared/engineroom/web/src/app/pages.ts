@@ -6,6 +6,7 @@ import { useResource, type Watching } from "./resource";
 import type { Happened, Page } from "./types";
 
 const mostAnew = 20; // pages that are read anew
+const mostFirst = 1000; // rows of a first page that grows; with more it is read anew
 
 /** Pages is a list of the API that is read page by page. */
 export interface Pages<T> {
@@ -117,6 +118,9 @@ export function usePages<T>(path: string | null, params: Params, keyOf: (row: T)
     stale: first.stale,
     more: next ? () => void more() : undefined,
     reload: () => {
+      at.current.run++; // what is being read now comes too late
+      at.current.reading = false;
+      at.current.pushed = [];
       setRest({ key, items: [], error: null });
       first.reload();
     },
@@ -141,7 +145,7 @@ const newest = <T>(params: Params, keyOf: (row: T) => string, timeOf: (row: T) =
   return {
     params: fits ? { since: new Date(from).toISOString() } : null,
     merge: (page, answer) => {
-      if (answer.nextCursor) return undefined; // more than a page is new
+      if (answer.nextCursor || page.items.length + answer.items.length > mostFirst) return undefined; // more than a page is new, or kept
       const older = page.items.findIndex((row) => +new Date(timeOf(row)) < from);
       const now = new Set(answer.items.map(keyOf));
       const left = (older < 0 ? page.items : page.items.slice(0, older)).filter((row) => now.has(keyOf(row)));
