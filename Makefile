@@ -19,9 +19,16 @@ RACE ?= $(patsubst %,./%,$(wildcard shared/db shared/db/postgres shared/db/sqlit
 # as slow with it.
 RACE_FLAGS ?= -gcflags='modernc.org/...=-race=false'
 
-# What `make test` tests, and how.
+# What `make test` tests, and how. `make check` has vetted the code.
 PKGS       ?= ./...
-TEST_FLAGS ?= -timeout 30m
+TEST_FLAGS ?= -timeout 30m -vet=off
+
+# The checks, the tests and the binaries are compiled in one way, so that each package is compiled
+# once for all of them. Without symbols the tests are linked in half the time.
+CGO_ENABLED ?= 0
+GOFLAGS     ?= -trimpath
+export CGO_ENABLED GOFLAGS
+TEST_LINK   := -ldflags=-s
 
 FUNCTIONS  := $(patsubst functions/%/main.go,%,$(wildcard functions/*/main.go))
 GO_BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w'
@@ -68,9 +75,9 @@ screenshots: ## Take the pictures of the Engine Room from a running demo to infr
 .PHONY: test
 test: bin/withservers ## Run all tests on private servers (PKGS=./shared/lane, RACE= skips the race pass)
 ifneq ($(strip $(RACE)),)
-	bin/withservers -- go test -race -short $(RACE_FLAGS) $(TEST_FLAGS) $(RACE)
+	CGO_ENABLED=1 bin/withservers -- go test -race -short $(TEST_LINK) $(RACE_FLAGS) $(TEST_FLAGS) $(RACE)
 endif
-	bin/withservers -- go test $(TEST_FLAGS) $(PKGS)
+	bin/withservers -- go test $(TEST_LINK) $(TEST_FLAGS) $(PKGS)
 
 .PHONY: bench
 bench: ## Measure the figures of the design beside their limits and rivals
