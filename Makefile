@@ -88,8 +88,8 @@ chaos: bin/withservers ## Prove the promises at their full figures: hours (ONLY=
 	bin/withservers -- go run ./infra/rig/promise/prove -only '$(ONLY)'
 
 .PHONY: mutants
-mutants: bin/withservers ## Break the shipped code and SQL on purpose, and see that the tests notice
-	bin/withservers -- go run ./infra/rig/mutants
+mutants: bin/withservers ## Break the shipped code on purpose: hours (FROM=120 goes on there, ONLY=fence tries some)
+	bin/withservers -- go run ./infra/rig/mutants -only '$(ONLY)' -from '$(or $(FROM),1)'
 
 .PHONY: check
 check: format-check vet lint tidy-check template-check ## Check form: gofmt, vet, lint, go.mod, template

@@ -3,6 +3,7 @@
 //
 //	go run ./infra/rig/mutants                 # all of them
 //	go run ./infra/rig/mutants -only 'fence'   # those whose name or file matches
+//	go run ./infra/rig/mutants -from 120       # from the 120th on: the rest of a run that was stopped
 //	go run ./infra/rig/mutants -wide -only …   # by all tests of their packages
 //
 // The folder table lists the mutants. The command changes no file: the go command builds each
@@ -38,6 +39,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	root := flags.String("root", ".", "the repository's folder")
 	only := flags.String("only", "", "a regular expression for names and files of mutants")
+	from := flags.Int("from", 1, "begin with the mutant of this `number`, as a run without -only prints it")
 	wide := flags.Bool("wide", false, "run all tests of a mutant's package, and tell which of them notice")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -51,23 +53,23 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	var chosen []mutant
-	for _, m := range all {
+	for _, m := range all[min(max(*from-1, 0), len(all)):] {
 		if wanted.MatchString(m.Name) || wanted.MatchString(m.File) {
 			chosen = append(chosen, m)
 		}
 	}
 	if len(chosen) == 0 {
-		return errors.New("no mutant matches -only")
+		return errors.New("no mutant matches -only and -from")
 	}
 	if *wide {
 		return widely(ctx, *root, chosen, out)
 	}
-	return hunt(ctx, *root, chosen, out)
+	return hunt(ctx, *root, chosen, *from, out)
 }
 
-// hunt runs the named tests without a mutant, then against each mutant. It returns an error that
-// counts the failures.
-func hunt(ctx context.Context, root string, mutants []mutant, out io.Writer) error {
+// hunt runs the named tests without a mutant, then against each mutant. It numbers the mutants from
+// first on. It returns an error that counts the failures.
+func hunt(ctx context.Context, root string, mutants []mutant, first int, out io.Writer) error {
 	began := time.Now()
 	fmt.Fprintf(out, "the tests of %d mutants, without a mutant:\n", len(mutants))
 	if err := healthy(ctx, root, mutants, out); err != nil {
@@ -83,7 +85,7 @@ func hunt(ctx context.Context, root string, mutants []mutant, out io.Writer) err
 		}
 		counts[v]++
 		fmt.Fprintf(out, "%3d/%d %-9s %5.1f s  %s (%s)\n",
-			i+1, len(mutants), v, time.Since(since).Seconds(), m.Name, m.File)
+			first+i, first+len(mutants)-1, v, time.Since(since).Seconds(), m.Name, m.File)
 		if v == invalid {
 			fmt.Fprintln(out, output)
 		}

@@ -77,7 +77,7 @@ func write(dir, root string, m mutant) (string, error) {
 
 // test runs tests of a package and returns their output.
 func test(ctx context.Context, root, pkg string, tests, flags []string) (string, error) {
-	args := []string{"test", "-count=1", "-vet=off", "-timeout", patience.String(), "-run", "^(" + strings.Join(tests, "|") + ")$"}
+	args := []string{"test", "-count=1", "-vet=off", "-ldflags=-s", "-timeout", patience.String(), "-run", "^(" + strings.Join(tests, "|") + ")$"}
 	cmd := exec.CommandContext(ctx, "go", append(append(args, flags...), pkg)...)
 	cmd.Dir = root
 	var out bytes.Buffer
