@@ -91,7 +91,7 @@ func (k *APIKey) checkSite() error {
 // checkOrigins refuses origins in another form than browsers send. An empty list is for any page.
 func checkOrigins(origins []string) error {
 	if len(origins) > maxList || slices.ContainsFunc(origins, func(o string) bool { return !isOrigin(o) }) {
-		return &FieldError{"origins", "are at most 20 such as https://example.com, without a path"}
+		return &FieldError{"origins", "are at most 20 such as https://example.com, without a path and without *"}
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func checkOrigins(origins []string) error {
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && len(text) <= 255 && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" &&
-		text == u.Scheme+"://"+u.Host && text == strings.ToLower(text) && usable(text) &&
+		text == u.Scheme+"://"+u.Host && text == strings.ToLower(text) && !strings.Contains(text, "*") && usable(text) &&
 		!(u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80")
 }
 

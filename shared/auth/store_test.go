@@ -399,6 +399,7 @@ func TestKeysAreRefused(t *testing.T) {
 		{"an origin with its port", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://a.example:443"}}, "origins"},
 		{"an origin in capitals", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://A.example"}}, "origins"},
 		{"the null origin", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"null"}}, "origins"},
+		{"an origin that stands for many", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://*.a.example"}}, "origins"},
 		{"an end that is over", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://shop.example"}, ExpiresAt: &past}, "expiresAt"},
 		{"by a key", auth.Principal{Kind: auth.Key, Role: auth.Owner, Scopes: []auth.Scope{"*"}}, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://shop.example"}}, ""},
 		{"by an agent", auth.Principal{Kind: auth.Agent}, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://shop.example"}}, ""},
