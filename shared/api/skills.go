@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,7 @@ type skillItem struct {
 	Kind             skill.Kind      `json:"kind" enum:"builtin,http,lambda,mcp"`
 	Scope            skill.Scope     `json:"scope" enum:"internal,external,both"`
 	Effect           skill.Effect    `json:"effect" enum:"read,write" doc:"read: it changes nothing, so that a run which has read text from outside may go on calling it"`
+	Results          skill.Results   `json:"results" enum:"trusted,untrusted" doc:"trusted: a run that reads what the skill answers keeps its trust"`
 	RequiresApproval bool            `json:"requiresApproval"`
 	TimeoutSeconds   *int64          `json:"timeoutSeconds" doc:"Null: the workspace's default"`
 	Serial           bool            `json:"serial"`
@@ -45,7 +47,7 @@ func (s *server) skillItemOf(ctx context.Context, d skill.Definition) skillItem 
 	by, _ := auth.From(ctx)
 	item := skillItem{
 		ID: d.ID, Name: d.Name, Description: d.Description, Parameters: d.Parameters, Kind: d.Kind, Scope: d.Scope,
-		Effect: s.Registry.EffectOf(d), RequiresApproval: d.RequiresApproval, Serial: d.Serial, Enabled: d.Enabled,
+		Effect: s.Registry.EffectOf(d), Results: cmp.Or(d.Results, skill.UntrustedResults), RequiresApproval: d.RequiresApproval, Serial: d.Serial, Enabled: d.Enabled,
 		DisabledBy: d.DisabledBy, DisabledReason: d.DisabledReason, Config: d.PublicConfig(by.Role.AtLeast(auth.Admin)),
 	}
 	if d.Timeout > 0 {
@@ -193,6 +195,7 @@ type SkillFields struct {
 	Parameters       json.RawMessage        `json:"parameters,omitempty" doc:"JSON Schema of an object, at most 16 KiB; none: it takes no arguments"`
 	Scope            *skill.Scope           `json:"scope,omitempty" enum:"internal,external,both" doc:"Whom it is for: admin and heartbeat (internal, the default), visitors, or both"`
 	Effect           optional[skill.Effect] `json:"effect,omitempty" enum:"read,write" doc:"Whether it changes anything. Null, the default: read for http with GET or HEAD, else write. A run that has read text from outside needs an approval for write"`
+	Results          *skill.Results         `json:"results,omitempty" enum:"trusted,untrusted" doc:"Whether its results are trusted like your own text. untrusted, the default: a run that has read one needs an approval for what it does outside. Say trusted of your own systems that hold no text of strangers"`
 	RequiresApproval *bool                  `json:"requiresApproval,omitempty" doc:"Hold each call for a person to approve"`
 	TimeoutSeconds   optional[int64]        `json:"timeoutSeconds,omitempty" minimum:"1" maximum:"900" doc:"Null: the workspace's default"`
 	Serial           *bool                  `json:"serial,omitempty" doc:"Not beside another skill in one step"`
@@ -202,7 +205,7 @@ type SkillFields struct {
 
 func (f SkillFields) patch() skill.Patch {
 	p := skill.Patch{
-		Description: f.Description, Parameters: f.Parameters, Config: f.Config, Scope: f.Scope,
+		Description: f.Description, Parameters: f.Parameters, Config: f.Config, Scope: f.Scope, Results: f.Results,
 		RequiresApproval: f.RequiresApproval, Serial: f.Serial, Enabled: f.Enabled,
 	}
 	if f.Effect.given {
@@ -220,7 +223,7 @@ func (f SkillFields) names() []string {
 	names := []string{}
 	for name, given := range map[string]bool{
 		"description": f.Description != nil, "parameters": f.Parameters != nil, "scope": f.Scope != nil,
-		"effect": f.Effect.given, "requiresApproval": f.RequiresApproval != nil,
+		"effect": f.Effect.given, "results": f.Results != nil, "requiresApproval": f.RequiresApproval != nil,
 		"timeoutSeconds": f.TimeoutSeconds.given, "serial": f.Serial != nil, "enabled": f.Enabled != nil, "config": f.Config != nil,
 	} {
 		if given {
@@ -294,6 +297,9 @@ func (in *createSkillInput) definition(by auth.Principal) skill.Definition {
 		d.Scope = *f.Scope
 	}
 	d.Effect = f.Effect.value
+	if f.Results != nil {
+		d.Results = *f.Results
+	}
 	d.RequiresApproval = f.RequiresApproval != nil && *f.RequiresApproval
 	d.Serial = f.Serial != nil && *f.Serial
 	return d

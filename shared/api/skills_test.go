@@ -50,11 +50,11 @@ func skillPath(ref string) string { return skillsPath + "/" + ref }
 
 // told holds the fields of a skill that clients read.
 type told struct {
-	ID, Name, Description, Kind, Scope, Effect, DisabledBy, DisabledReason string
-	Parameters, Config                                                     json.RawMessage
-	RequiresApproval, Serial, Enabled                                      bool
-	TimeoutSeconds                                                         *int
-	DisabledAt, CreatedAt, UpdatedAt                                       *time.Time
+	ID, Name, Description, Kind, Scope, Effect, Results, DisabledBy, DisabledReason string
+	Parameters, Config                                                              json.RawMessage
+	RequiresApproval, Serial, Enabled                                               bool
+	TimeoutSeconds                                                                  *int
+	DisabledAt, CreatedAt, UpdatedAt                                                *time.Time
 }
 
 // weather returns the body of a valid registration with some fields changed. null removes a field.
@@ -211,6 +211,32 @@ func TestTheEffectOfASkillByHTTP(t *testing.T) {
 		} {
 			if p := w.refused(t, 422, "invalid", http.MethodPost, skillsPath, body); !p.at(at) {
 				t.Errorf("%s: %+v does not name %s", body, p, at)
+			}
+		}
+	})
+}
+
+// TestTheResultsOfASkillByHTTP: results are untrusted unless an admin says otherwise.
+func TestTheResultsOfASkillByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		results := func(want, method, path, body string) {
+			t.Helper()
+			status := map[string]int{http.MethodPost: 201, http.MethodPatch: 200, http.MethodGet: 200}[method]
+			var s told
+			if w.must(t, status, method, path, body, &s); s.Results != want {
+				t.Errorf("%s %s %.60s: its results are %q, want %s", method, path, body, s.Results, want)
+			}
+		}
+		results("trusted", http.MethodPost, skillsPath, weather(t, `{"name":"own","results":"trusted"}`))
+		results("untrusted", http.MethodPost, skillsPath, weather(t, `{}`))
+		results("trusted", http.MethodPatch, skillPath("weather"), `{"results":"trusted"}`)
+		results("trusted", http.MethodPatch, skillPath("weather"), `{"serial":true}`)
+		results("trusted", http.MethodGet, skillPath("weather"), "")
+		results("untrusted", http.MethodPatch, skillPath("weather"), `{"results":"untrusted"}`)
+		results("untrusted", http.MethodGet, skillPath("look"), "")
+		for _, body := range []string{weather(t, `{"name":"a","results":"mine"}`), `{"name":"look","kind":"builtin","results":"trusted"}`} {
+			if p := w.refused(t, 422, "invalid", http.MethodPost, skillsPath, body); !p.at("body.results") {
+				t.Errorf("%s: %+v does not name body.results", body, p)
 			}
 		}
 	})

@@ -174,6 +174,32 @@ func TestAnUnknownOutcomeIsTriedAgainUnderTheKey(t *testing.T) {
 	})
 }
 
+// TestTrustedResults: a result is trusted only where the skill says so, and an error never is.
+func TestTrustedResults(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		theirs := skill.Fail(skill.Theirs, "they said no")
+		for _, row := range []struct {
+			results   skill.Results
+			err       error
+			untrusted bool
+		}{
+			{"", nil, true},
+			{skill.UntrustedResults, nil, true},
+			{skill.TrustedResults, nil, false},
+			{skill.TrustedResults, theirs, true},
+			{skill.TrustedResults, &skill.UncertainError{Reason: "no answer"}, true},
+		} {
+			asked := 0
+			k := answers(false, &asked, row.err)
+			k.Results = row.results
+			r, err := call.Make(t.Context(), w.call(t, k))
+			if err != nil || r.Untrusted != row.untrusted {
+				t.Errorf("results %q, error %v: %+v, %v", row.results, row.err, r, err)
+			}
+		}
+	})
+}
+
 func TestNothingIsMadeUnderALostHold(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {

@@ -56,7 +56,7 @@ func (c Call) try(ctx context.Context) (r Result, err error) {
 		r.Asked = true
 		output, err := c.Skill.Reach(ctx, c.Limit, c.Input)
 		if err == nil {
-			return Result{Status: execution.Succeeded, Output: output, Untrusted: true, Asked: true}, nil
+			return Result{Status: execution.Succeeded, Output: output, Untrusted: c.Skill.Results != skill.TrustedResults, Asked: true}, nil
 		}
 		_, refused := errors.AsType[*skill.RefusalError](err)
 		if ctx.Err() != nil && !refused {

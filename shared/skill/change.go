@@ -54,7 +54,7 @@ func clash(name, other string) error {
 }
 
 // Patch changes a skill that [Registry.Get] returned, and returns the stored definition. The
-// description, parameters, config and effect of a built-in skill can't be changed. Errors:
+// description, parameters, config, effect and results of a built-in skill can't be changed. Errors:
 // [InvalidError], [ErrChanged]. The transaction sends nothing until the change is found valid.
 func (r *Registry) Patch(ctx context.Context, tx Tx, ws db.Workspace, d Definition, p Patch) (Definition, error) {
 	d = d.patched(p)
@@ -70,6 +70,7 @@ func (r *Registry) Patch(ctx context.Context, tx Tx, ws db.Workspace, d Definiti
 	bad.If(p.Parameters != nil, "parameters", fixed)
 	bad.If(p.Config != nil, "config", fixed)
 	bad.If(p.Effect != nil, "effect", fixed)
+	bad.If(p.Results != nil, "results", fixed)
 	checkCommon(bad, &d)
 	if err := bad.OrNil(); err != nil {
 		return Definition{}, err
@@ -172,12 +173,13 @@ func (r *Registry) insert(ctx context.Context, tx Tx, d Definition) (Definition,
 
 // values returns the columns of a row in the order of the Insert and Update statements.
 func values(d Definition) []any {
-	out := []any{d.Description, string(d.Parameters), d.Config, d.Scope, db.Null(d.Effect), d.RequiresApproval, d.Serial, seconds(d.Timeout)}
+	out := []any{d.Description, string(d.Parameters), d.Config, d.Scope, db.Null(d.Effect), db.Null(d.Results), d.RequiresApproval,
+		d.Serial, seconds(d.Timeout)}
 	if d.Kind == Builtin {
 		c := d.changes
-		out = []any{nil, nil, nil, c.scope, nil, c.approval, c.serial, nil}
+		out = []any{nil, nil, nil, c.scope, nil, nil, c.approval, c.serial, nil}
 		if c.timeout != nil {
-			out[7] = seconds(*c.timeout)
+			out[8] = seconds(*c.timeout)
 		}
 	}
 	return append(out, d.Enabled, db.Null(d.DisabledBy), db.Null(d.DisabledReason))

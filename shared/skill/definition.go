@@ -30,7 +30,8 @@ type Definition struct {
 	// secrets as plain text: show [Definition.PublicConfig] instead.
 	Config           json.RawMessage
 	Scope            Scope
-	Effect           Effect // empty: the kind's default, see [Registry.EffectOf]
+	Effect           Effect  // empty: the kind's default, see [Registry.EffectOf]
+	Results          Results // empty: [UntrustedResults]
 	RequiresApproval bool
 	Serial           bool
 	Timeout          time.Duration // whole seconds; 0: the workspace's default
@@ -72,6 +73,7 @@ type Patch struct {
 	Config           json.RawMessage
 	Scope            *Scope
 	Effect           *Effect // empty: the kind's default
+	Results          *Results
 	RequiresApproval *bool
 	Serial           *bool
 	Timeout          *time.Duration // 0: the workspace's default
@@ -135,6 +137,7 @@ func (r *Registry) check(d *Definition) error {
 func checkCommon(bad *InvalidError, d *Definition) {
 	bad.If(!slices.Contains([]Scope{Internal, External, Both}, d.Scope), "scope", "must be internal, external or both")
 	bad.If(!slices.Contains([]Effect{"", Read, Write}, d.Effect), "effect", "must be read or write")
+	bad.If(!slices.Contains([]Results{"", TrustedResults, UntrustedResults}, d.Results), "results", "must be trusted or untrusted")
 	bad.If(d.Timeout < 0 || d.Timeout > MaxTimeout || d.Timeout%time.Second != 0, "timeoutSeconds", "must be 1 to 900")
 	bad.If(utf8.RuneCountInString(d.DisabledReason) > MaxReason, "reason", "may have 500 characters at most")
 }
@@ -211,6 +214,7 @@ func (d Definition) patched(p Patch) Definition {
 	set(&d.Description, p.Description)
 	set(&d.Scope, p.Scope)
 	set(&d.Effect, p.Effect)
+	set(&d.Results, p.Results)
 	set(&d.RequiresApproval, p.RequiresApproval)
 	set(&d.Serial, p.Serial)
 	set(&d.Timeout, p.Timeout)

@@ -93,7 +93,7 @@ func (r *Registry) make(d Definition) (Skill, error) {
 func (d Definition) describe(k Skill) Skill {
 	k.ID, k.Name, k.Description, k.Parameters, k.Kind = d.ID, d.Name, d.Description, d.Parameters, d.Kind
 	k.Scope, k.RequiresApproval, k.Serial = d.Scope, d.RequiresApproval, d.Serial
-	k.Effect = cmp.Or(d.Effect, k.Effect, Write)
+	k.Effect, k.Results = cmp.Or(d.Effect, k.Effect, Write), d.Results
 	k.Timeout = cmp.Or(d.Timeout, k.Timeout)
 	return k
 }

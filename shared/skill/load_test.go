@@ -37,7 +37,7 @@ func TestASurfaceGetsWhatItsScopeAdmits(t *testing.T) {
 func TestALoadedSkillIsAsItWasRegistered(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		d := definition("ask")
-		d.RequiresApproval, d.Serial, d.Timeout = true, true, 7*time.Second
+		d.RequiresApproval, d.Serial, d.Timeout, d.Results = true, true, 7*time.Second, skill.TrustedResults
 		d = w.create(t, d)
 		if _, err := w.patch(t, "look", skill.Patch{RequiresApproval: ptr(true), Timeout: ptr(5 * time.Second)}); err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestALoadedSkillIsAsItWasRegistered(t *testing.T) {
 			t.Error(err)
 		}
 		k, _ := set.Find("ask")
-		if k.ID != d.ID || k.Kind != skill.HTTP || k.Description != "Asks." || !k.RequiresApproval || !k.Serial || k.Timeout != 7*time.Second || !k.Remote() {
+		if k.ID != d.ID || k.Kind != skill.HTTP || k.Description != "Asks." || !k.RequiresApproval || !k.Serial || k.Timeout != 7*time.Second || k.Results != skill.TrustedResults || !k.Remote() {
 			t.Errorf("got %+v", k)
 		}
 		if out, err := k.Do(t.Context(), skill.Call{}); out != "ask" || err != nil {

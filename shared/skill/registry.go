@@ -259,7 +259,7 @@ func collect(into *[]Definition) func(db.Scan) error {
 		var parameters *string
 		var seconds *int
 		if err := scan(&d.ID, &d.Name, &d.Kind, db.Optional(&d.Description), &parameters, &d.Config, &d.changes.scope,
-			db.Optional(&d.Effect), &d.changes.approval, &d.changes.serial, &seconds, &d.Enabled, db.Optional(&d.DisabledBy),
+			db.Optional(&d.Effect), db.Optional(&d.Results), &d.changes.approval, &d.changes.serial, &seconds, &d.Enabled, db.Optional(&d.DisabledBy),
 			db.Optional(&d.DisabledReason), &d.DisabledAt, &d.Version, &d.CreatedBy, &d.CreatedAt, &d.UpdatedAt); err != nil {
 			return err
 		}

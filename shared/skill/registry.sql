@@ -1,18 +1,18 @@
 -- name: ByID
-SELECT id, name, kind, description, parameters, config, scope, effect, requires_approval, serial, timeout_seconds,
+SELECT id, name, kind, description, parameters, config, scope, effect, results, requires_approval, serial, timeout_seconds,
        enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at
   FROM agent_skills
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: ByName
-SELECT id, name, kind, description, parameters, config, scope, effect, requires_approval, serial, timeout_seconds,
+SELECT id, name, kind, description, parameters, config, scope, effect, results, requires_approval, serial, timeout_seconds,
        enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at
   FROM agent_skills
  WHERE workspace_id = $1 AND name = $2;
 
 -- name: Usable
 -- Includes the rows of disabled built-in skills: without the row, the skill would count as enabled.
-SELECT id, name, kind, description, parameters, config, scope, effect, requires_approval, serial, timeout_seconds,
+SELECT id, name, kind, description, parameters, config, scope, effect, results, requires_approval, serial, timeout_seconds,
        enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at
   FROM agent_skills
  WHERE workspace_id = $1 AND (enabled OR kind = 'builtin')
@@ -20,7 +20,7 @@ SELECT id, name, kind, description, parameters, config, scope, effect, requires_
  LIMIT $2;
 
 -- name: Overrides
-SELECT id, name, kind, description, parameters, config, scope, effect, requires_approval, serial, timeout_seconds,
+SELECT id, name, kind, description, parameters, config, scope, effect, results, requires_approval, serial, timeout_seconds,
        enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at
   FROM agent_skills
  WHERE workspace_id = $1 AND kind = 'builtin'
@@ -28,7 +28,7 @@ SELECT id, name, kind, description, parameters, config, scope, effect, requires_
  LIMIT $2;
 
 -- name: Registered
-SELECT id, name, kind, description, parameters, config, scope, effect, requires_approval, serial, timeout_seconds,
+SELECT id, name, kind, description, parameters, config, scope, effect, results, requires_approval, serial, timeout_seconds,
        enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at
   FROM agent_skills
  WHERE workspace_id = $1 AND kind <> 'builtin' AND name > $2
@@ -50,21 +50,21 @@ SELECT name FROM agent_skills
  LIMIT 1;
 
 -- name: Insert
-INSERT INTO agent_skills (workspace_id, id, name, kind, description, parameters, config, scope, effect, requires_approval, serial, timeout_seconds,
+INSERT INTO agent_skills (workspace_id, id, name, kind, description, parameters, config, scope, effect, results, requires_approval, serial, timeout_seconds,
   enabled, disabled_by, disabled_reason, disabled_at, created_by, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-  $13, $14, $15, CASE WHEN CAST($14 AS text) IS NULL THEN NULL ELSE lk_now() END, $16, lk_now(), lk_now())
-RETURNING id, name, kind, description, parameters, config, scope, effect, requires_approval, serial, timeout_seconds,
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+  $14, $15, $16, CASE WHEN CAST($15 AS text) IS NULL THEN NULL ELSE lk_now() END, $17, lk_now(), lk_now())
+RETURNING id, name, kind, description, parameters, config, scope, effect, results, requires_approval, serial, timeout_seconds,
           enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at;
 
 -- name: Update
 -- Updates only the version that was read.
-UPDATE agent_skills SET description = $4, parameters = $5, config = $6, scope = $7, effect = $8, requires_approval = $9, serial = $10,
-       timeout_seconds = $11, enabled = $12, disabled_by = $13, disabled_reason = $14,
-       disabled_at = CASE WHEN CAST($13 AS text) IS NULL THEN NULL WHEN enabled THEN lk_now() ELSE disabled_at END,
+UPDATE agent_skills SET description = $4, parameters = $5, config = $6, scope = $7, effect = $8, results = $9,
+       requires_approval = $10, serial = $11, timeout_seconds = $12, enabled = $13, disabled_by = $14, disabled_reason = $15,
+       disabled_at = CASE WHEN CAST($14 AS text) IS NULL THEN NULL WHEN enabled THEN lk_now() ELSE disabled_at END,
        version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND version = $3
-RETURNING id, name, kind, description, parameters, config, scope, effect, requires_approval, serial, timeout_seconds,
+RETURNING id, name, kind, description, parameters, config, scope, effect, results, requires_approval, serial, timeout_seconds,
           enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at;
 
 -- name: Delete

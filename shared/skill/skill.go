@@ -58,6 +58,15 @@ const (
 	Write Effect = "write" // it may change something
 )
 
+// Results says whether the results of a skill are trusted like the operator's own text.
+type Results string
+
+// Whether results are trusted.
+const (
+	TrustedResults   Results = "trusted"   // an execution that reads them keeps its trust
+	UntrustedResults Results = "untrusted" // they may hold text of anybody
+)
+
 // A Call is one use of a skill.
 type Call struct {
 	Workspace db.Workspace
@@ -88,6 +97,8 @@ type Skill struct {
 	Scope       Scope
 	Kind        Kind
 	Effect      Effect // empty: Write
+	// Results says whether the results of Do are trusted; empty: [UntrustedResults].
+	Results Results
 	// RequiresApproval holds each call until a person approves it.
 	RequiresApproval bool
 	// Admins reserves the skill for the turns of admins. The API reserves the same operations for
@@ -111,7 +122,8 @@ type Skill struct {
 	// Undo reverts what a call changed in the database, if that is still as the call left it. It
 	// reports whether it reverted all of it. It may be nil.
 	Undo func(ctx context.Context, tx *db.Tx, arguments, result json.RawMessage) (bool, error)
-	// Do carries out a call outside the database, in no transaction. Its result is untrusted text.
+	// Do carries out a call outside the database, in no transaction. Its result is untrusted text,
+	// unless Results says otherwise.
 	// The caller records the start before the call and the result after it. An error fails only
 	// this call: a [RefusalError] says what went wrong, an [UncertainError] that the call may have
 	// had its effect. For any other error, the model learns only that the call failed.

@@ -1012,6 +1012,7 @@ export interface SkillItem {
   name: string;
   parameters: unknown;
   requiresApproval: boolean;
+  results: "trusted" | "untrusted";
   scope: "internal" | "external" | "both";
   serial: boolean;
   timeoutSeconds: number | null;

@@ -1,0 +1,9 @@
+-- Whether the results of a skill are trusted like the operator's own text.
+-- oldest: 46
+
+-- +goose Up
+SET LOCAL lock_timeout = '10s';
+ALTER TABLE agent_skills ADD COLUMN results text CHECK (results IN ('trusted', 'untrusted')); -- null: untrusted
+
+-- +goose Down
+ALTER TABLE agent_skills DROP COLUMN results;
