@@ -43,10 +43,11 @@ func nounOf(part string) string {
 		return "site key"
 	case "kill-switches":
 		return "kill switch"
-	case "memories":
-		return "memory"
 	case "outbox":
 		return "message"
+	}
+	if many, ok := strings.CutSuffix(part, "ies"); ok {
+		return many + "y"
 	}
 	return strings.TrimSuffix(part, "s")
 }

@@ -253,6 +253,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 			"GET /api/v1/objectives/" + id:                               `objective "` + id + `" is not in workspace "default"`,
 			"GET /api/v1/agent-tasks/" + id + "/why":                     `task "` + id + `" is not in workspace "default"`,
 			"GET /api/v1/memories/" + id:                                 `memory "` + id + `" is not in workspace "default"`,
+			"GET /api/v1/deliveries/" + id:                               `delivery "` + id + `" is not in workspace "default"`,
 			"GET /api/v1/skills/nothing":                                 `skill "nothing" is not in workspace "default"`,
 			"GET /api/v1/kill-switches/" + id:                            `kill switch "` + id + `" is not in workspace "default"`,
 			"POST /api/v1/threads/" + id + "/outbox/" + id + "/resend":   `message "` + id + `" of thread "` + id + `" is not in workspace "default"`,
