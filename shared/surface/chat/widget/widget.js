@@ -403,7 +403,7 @@
     }
     .write button[aria-disabled="true"] { background: var(--sunken); color: var(--quiet); cursor: default; }
     .note {
-      margin: 0; padding: 6px 20px 10px; font-size: 12px; line-height: 16px; color: var(--quiet);
+      margin: 0; padding: 6px 20px 10px; font-size: 12px; line-height: 16px; color: var(--quiet); text-wrap: balance;
       text-align: center;
     }
 
