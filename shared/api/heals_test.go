@@ -10,11 +10,18 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // fails records failures of a skill until self-healing disables it.
@@ -104,6 +111,38 @@ func TestAHealByHTTP(t *testing.T) {
 type switchTold struct {
 	ID, Scope, Target, Reason, SetBy, ReleasedBy string
 	Active                                       bool
+}
+
+// TestWhatASwitchStoppedGoesOn: when a kill switch is released, the work that looks only after minutes whether
+// it is on is due at once.
+func TestWhatASwitchStoppedGoesOn(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		kicked := 0
+		w := newWorld(t, e, func(d *api.Deps) {
+			d.Outbox = d.Approvals.Outbox
+			d.Kick = func(db.Workspace) { kicked++ }
+		})
+		var k switchTold
+		w.must(t, 201, http.MethodPost, "/api/v1/kill-switches", `{"scope":"workspace"}`, &k)
+		topics := []string{approval.Topic, inbox.Topic, turn.Topic, worker.Topic}
+		var b db.Batch
+		for _, topic := range topics {
+			w.Outbox.Enqueue(t.Context(), &b, outbox.Row{Kind: outbox.Kick, Topic: topic, Key: topic, Delay: time.Hour, Trace: w.Traces.New(trace.Webhook)})
+		}
+		if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+		before := kicked
+		w.must(t, 200, http.MethodPost, "/api/v1/kill-switches/"+k.ID+"/release", "", nil)
+		b = db.Batch{}
+		due := w.Outbox.Due(&b, topics...)
+		if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil || *due != len(topics) {
+			t.Errorf("%d of %d rows are due, %v", *due, len(topics), err)
+		}
+		if kicked != before+1 {
+			t.Error("nobody looks after them")
+		}
+	})
 }
 
 func TestAKillSwitchByHTTP(t *testing.T) {

@@ -6,9 +6,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
+	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // switchItem is one kill switch, active or released.
@@ -110,16 +114,26 @@ func (s *server) releaseSwitch(ctx context.Context, in *releaseSwitchInput) (*an
 	return s.deleteSwitch(ctx, &in.IDPath)
 }
 
-// deleteSwitch is releaseSwitch. The record of the switch remains.
+// halting lists the topics of work that looks only after minutes whether a kill switch still stops it.
+var halting = []string{approval.Topic, inbox.Topic, turn.Topic, worker.Topic}
+
+// deleteSwitch is releaseSwitch. The record of the switch remains, and what the switch stopped goes on at
+// once.
 func (s *server) deleteSwitch(ctx context.Context, in *IDPath) (*answer[switchItem], error) {
 	by, _ := auth.From(ctx)
 	var k halt.Switch
 	err := s.change(ctx, "kill_switch.release", func(ctx context.Context, tx *db.Tx) (err error) {
 		k, err = s.Switches.Release(ctx, tx, in.id(), by.String())
+		if err == nil && s.Outbox != nil {
+			for _, topic := range halting {
+				s.Outbox.AllDueNow(tx.Later(), topic)
+			}
+		}
 		return err
 	}, "id", in.id(), "scope", &k.Scope, "target", &k.Target)
 	if err != nil {
 		return nil, err
 	}
+	s.Kick(workspace(ctx))
 	return answered(switchItemOf(k)), nil
 }

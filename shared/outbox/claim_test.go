@@ -428,6 +428,29 @@ func TestARowMayBeDueNow(t *testing.T) {
 	})
 }
 
+func TestTheRowsOfATopicMayBeDueNow(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		late, other := kick("late"), kick("other")
+		late.Delay, other.Delay, other.Topic = time.Hour, time.Hour, "other"
+		w.enqueue(t, kick("in hand"), late, other)
+		inHand := w.the(t)
+		var b db.Batch
+		w.s.AllDueNow(&b, topic)
+		if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.due(t, "other"); n != 0 {
+			t.Errorf("%d rows of another topic are due", n)
+		}
+		if got := w.the(t); got.Key != "late" {
+			t.Errorf("due is %+v", got)
+		}
+		if err := w.s.Sent(t.Context(), inHand); err != nil {
+			t.Errorf("the row in hand: %v", err)
+		}
+	})
+}
+
 // A row that was delayed for a known time is due after that time, and its attempt does not count.
 // An unfinished row is due at once.
 func TestWhenARowIsDueAgain(t *testing.T) {

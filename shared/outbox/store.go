@@ -26,7 +26,7 @@ type queries struct {
 	Revive                       db.Query
 	Due, Claim, End, Resend      db.Query
 	Defer, GoOn                  db.Query
-	DueNow, DueAnew              db.Query
+	DueNow, DueAnew, AllDueNow   db.Query
 	Rouse, Began                 db.Query
 	Claimants, GiveBack          db.Query
 	GiveBackClaim                db.Query
@@ -123,6 +123,13 @@ func (s *Store) Withdraw(b *db.Batch, key string) { b.Exec(s.q.Withdraw, key) }
 // DueNow adds to a batch that the key's row is due at once. A claimed row becomes due when its
 // claim ends; a kick does so also when its handler succeeds or gives up.
 func (s *Store) DueNow(b *db.Batch, key string) { b.Exec(s.q.DueNow, key) }
+
+// maxDueNow is the largest number of rows that AllDueNow concerns.
+const maxDueNow = 1000
+
+// AllDueNow adds to a batch that the rows of a topic are due at once, because the reason for which they wait
+// may be over. At most 1,000 of them are, those that are due first.
+func (s *Store) AllDueNow(b *db.Batch, topic string) { b.Exec(s.q.AllDueNow, topic, maxDueNow) }
 
 // Rouse adds to a batch that the key's row is due at once, as DueNow does, also if it has ended. It adds
 // no row. It is for kicks: a message could be sent twice.
