@@ -9,7 +9,7 @@ INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload,
   due_at, supersede_key, expires_at, trace_id, execution_id, receiver, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, lk_plus(lk_now(), $12), $13, lk_plus(lk_now(), $14), $15, $16, $17, lk_now(), lk_now())
 ON CONFLICT (workspace_id, key) DO UPDATE SET
-  status = excluded.status, attempts = 0, due_at = excluded.due_at, sent_at = NULL, updated_at = lk_now()
+  status = excluded.status, attempts = 0, due_at = excluded.due_at, sent_at = NULL, trace_id = excluded.trace_id, updated_at = lk_now()
  WHERE outbox.status NOT IN ('queued', 'ready', 'sending');
 
 -- name: Supersede

@@ -67,6 +67,29 @@ func TestAKeyIsThereOnce(t *testing.T) {
 	})
 }
 
+// TestARevivedRowIsOfItsNewCause: a kick that has ended and is wanted again leads back to who wants it now. An
+// open one leads back to who wanted it first.
+func TestARevivedRowIsOfItsNewCause(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		revive := func(r outbox.Row) {
+			var b db.Batch
+			w.s.Revive(t.Context(), &b, r)
+			if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, second, third := kick("a"), kick("a"), kick("a")
+		id := w.enqueue(t, first)[0]
+		if revive(second); w.get(t, id).Trace != first.Trace {
+			t.Errorf("an open row: %+v, wanted first by %s", w.get(t, id), first.Trace)
+		}
+		w.become(t, id, outbox.Sent)
+		if revive(third); w.get(t, id).Trace != third.Trace || w.get(t, id).Status != outbox.Ready {
+			t.Errorf("an ended row: %+v, revived by %s", w.get(t, id), third.Trace)
+		}
+	})
+}
+
 func TestWhatIsUndoneIsNeverSent(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		sorry := errors.New("sorry")

@@ -91,7 +91,7 @@ func (s *Store) EnqueueAll(ctx context.Context, b *db.Batch, rows []Row) {
 }
 
 // Revive adds a row as Enqueue does. If the workspace has an ended row of the same key, Revive
-// makes that row ready again, with all its attempts. An open row stays unchanged.
+// makes that row ready again, with all its attempts and the trace of r. An open row stays unchanged.
 func (s *Store) Revive(ctx context.Context, b *db.Batch, r Row) { s.add(ctx, b, s.q.Revive, r) }
 
 func (s *Store) add(ctx context.Context, b *db.Batch, as db.Query, r Row) (id string) {
