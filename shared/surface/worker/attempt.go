@@ -43,7 +43,8 @@ type attempt struct {
 	due   bool          // too little of it is left for another step
 	spent bool          // the work stopped because it is up, and not because the process ends
 
-	stuck bool // it is quarantined
+	stuck bool      // it is quarantined
+	done  task.Task // as it was completed here
 
 	mu      sync.Mutex // guards what follows
 	stopped *stop      // an order that ends the work
@@ -204,7 +205,7 @@ func (a *attempt) complete(ctx context.Context, tx lane.Tx, out reason.Outcome) 
 	if err != nil {
 		return fmt.Errorf("encode the result of a task: %w", err)
 	}
-	if _, err = a.Tasks.Complete(ctx, tx, a.report(), raw, clip(out.Answer, maxSummary)); err != nil {
+	if a.done, err = a.Tasks.Complete(ctx, tx, a.report(), raw, clip(out.Answer, maxSummary)); err != nil {
 		return err
 	}
 	return a.answer(ctx, tx, out)

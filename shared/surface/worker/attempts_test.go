@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
+	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -70,6 +72,55 @@ func TestARetryCountsItsOwnSteps(t *testing.T) {
 		}
 		if is := w.get(t, id); is.Status != task.Completed {
 			t.Errorf("%+v", is)
+		}
+	})
+}
+
+// mirror is a live view that keeps results and heartbeats.
+type mirror struct {
+	live.Mirror
+	mu      sync.Mutex
+	results map[live.Attempt]string
+	beats   []live.Heartbeat
+}
+
+func (*mirror) Position(context.Context, db.Workspace) (at live.Position, there bool, err error) {
+	return at, false, live.ErrDown
+}
+
+func (m *mirror) SetResult(_ context.Context, _ db.Workspace, of live.Attempt, result json.RawMessage, _ time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.results[of] = string(result)
+	return nil
+}
+
+func (m *mirror) Beat(_ context.Context, b live.Heartbeat) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.beats = append(m.beats, b)
+	return nil
+}
+
+// TestTheLiveViewShowsTheWork at once: heartbeats while it lasts, and its result once the row of the task has it.
+func TestTheLiveViewShowsTheWork(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		seen := &mirror{results: map[live.Attempt]string{}}
+		w.Parts.Live = &live.Rebuilder{To: seen}
+		w.steps(2, 0)
+		id := w.create(t, task.Task{Title: "Show"})
+		w.cycle(t)
+		if r := w.minute(t, id); r.Outcome != worker.Ended {
+			t.Fatalf("%+v", r)
+		}
+		var row, shown struct{ Answer, ExecutionID string }
+		err1 := json.Unmarshal(w.get(t, id).Output, &row)
+		err2 := json.Unmarshal([]byte(seen.results[live.Attempt{Task: id, Number: 1}]), &shown)
+		if len(seen.results) != 1 || row != shown || shown.Answer == "" {
+			t.Errorf("results %v, the row has %+v: %v, %v", seen.results, row, err1, err2)
+		}
+		if len(seen.beats) == 0 || seen.beats[0] != (live.Heartbeat{Agent: w.agentID, Status: agent.Working, Task: id}) {
+			t.Errorf("heartbeats %+v", seen.beats)
 		}
 	})
 }

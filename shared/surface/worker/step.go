@@ -126,10 +126,11 @@ func (a *attempt) beat(ctx context.Context) error {
 	a.mu.Lock()
 	p := a.seen
 	a.mu.Unlock()
-	orders, err := a.Agents.Beat(ctx, a.tick.Workspace, agent.Beat{
+	beat := agent.Beat{
 		Agent: a.agent.ID, Attempt: a.number,
 		Vitals: agent.Vitals{Task: a.tick.Task, Progress: new(percent(p.Steps)), Step: fmt.Sprintf("step %d", p.Steps+1)},
-	})
+	}
+	orders, err := a.Agents.Beat(ctx, a.tick.Workspace, beat)
 	if _, gone := errors.AsType[*agent.StatusError](err); gone {
 		return a.ordered(ctx, "its agent was terminated")
 	}
@@ -137,6 +138,7 @@ func (a *attempt) beat(ctx context.Context) error {
 		a.Log.WarnContext(ctx, "a heartbeat of the built-in worker could not be stored", "agent", a.agent.Name, "error", err)
 		return nil
 	}
+	a.Live.Heard(ctx, beat)
 	for _, o := range orders {
 		if o.Task != a.tick.Task || o.Attempt != a.number {
 			continue

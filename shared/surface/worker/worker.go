@@ -118,8 +118,11 @@ func (w *Worker) Run(ctx context.Context, t Tick) (Report, error) {
 	switch {
 	case r.Outcome == HandedOn:
 		w.handOn(ctx, t)
-	case r.Outcome == Ended && w.Kick != nil:
-		w.Kick(ctx, t.Workspace)
+	case r.Outcome == Ended:
+		w.Live.Ended(ctx, t.Workspace, a.done)
+		if w.Kick != nil {
+			w.Kick(ctx, t.Workspace)
+		}
 	}
 	return r, nil
 }
