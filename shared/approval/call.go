@@ -103,13 +103,13 @@ func (e *Executor) end(ctx context.Context, tx lane.Tx, j *job, o outcome, claim
 
 // settled logs that a call has ended, and returns the error which says that its outbox row has ended too.
 func (e *Executor) settled(ctx context.Context, j *job, o outcome) error {
-	as := outbox.Sent
+	as, why := outbox.Sent, error(nil)
 	if o.uncertain {
-		as = outbox.Uncertain
+		as, why = outbox.Uncertain, errors.New(o.message)
 	}
 	e.Log.InfoContext(ctx, "approval executed", "skill", j.Skill, "approval", j.ID, "status", as, "error", o.message,
 		"duration_ms", e.Clock().Sub(j.begun).Milliseconds())
-	return outbox.Settled(as)
+	return outbox.Settled(as, why)
 }
 
 // record queues a call's result and its line in the activity log.

@@ -166,7 +166,7 @@ func (s *Starter) began(ctx context.Context, row outbox.Claimed, r startRow, tar
 	if err := s.Outbox.Lost(err); err != nil {
 		return fmt.Errorf("note that an agent was started: %w", err)
 	}
-	return outbox.Settled(outbox.Sent)
+	return outbox.Settled(outbox.Sent, nil)
 }
 
 // failed counts a failure of the spawner. The last try of the row fails the attempt.
@@ -210,7 +210,7 @@ func (s *Starter) settle(ctx context.Context, row outbox.Claimed, r *startRow, w
 	if err := s.Outbox.Lost(err); err != nil {
 		return fmt.Errorf("note that an agent was not started: %w", err)
 	}
-	return outbox.Settled(outbox.Sent)
+	return outbox.Settled(outbox.Sent, nil)
 }
 
 // change changes one ASSIGNED task that is still in the attempt.

@@ -180,7 +180,7 @@ func (d *Deliverer) settle(ctx context.Context, a *attempt, got answer) error {
 	if disabled != nil && disabled.Affected() > 0 {
 		d.Log.WarnContext(ctx, "a webhook endpoint was disabled", "endpoint", of.Endpoint, "why", got.err)
 	}
-	return outbox.Settled(as)
+	return outbox.Settled(as, got.err)
 }
 
 // Test sends an event of the name webhook.test to an endpoint, once and at once, and records that.

@@ -4,12 +4,15 @@ import "time"
 
 // A SettledError is returned by a handler that has marked its row itself, in the transaction of its
 // own writes. It is not a failure.
-type SettledError struct{ Status Status }
+type SettledError struct {
+	Status Status
+	Why    error // for which it is not sent
+}
 
 func (e *SettledError) Error() string { return "marked by its handler: " + string(e.Status) }
 
 // Settled returns a [SettledError].
-func Settled(as Status) error { return &SettledError{as} }
+func Settled(as Status, why error) error { return &SettledError{as, why} }
 
 // A LaterError says that a row cannot be sent yet, and why. The attempt does not count, however
 // often it is repeated.

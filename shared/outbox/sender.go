@@ -158,7 +158,7 @@ func (s *Sender) send(ctx context.Context, r *Report, c Claimed, lease time.Dura
 		return err
 	}
 	if settled, ok := errors.AsType[*SettledError](err); ok {
-		s.count(ctx, r, c, ending{status: settled.Status})
+		s.count(ctx, r, c, ending{status: settled.Status, why: settled.Why})
 		return fault.Point(ctx, "outbox.sent", c.Key)
 	}
 	e := s.classify(c, err)

@@ -22,6 +22,22 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
+// TestTheLogSaysWhyARowWasNotSent, also where its handler has marked the row itself.
+func TestTheLogSaysWhyARowWasNotSent(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	w.enqueue(t, kick("a"))
+	var log bytes.Buffer
+	s := w.sender(handler(func(ctx context.Context, c outbox.Claimed) error {
+		var b db.Batch
+		w.s.RetryIn(&b, c, time.Minute, errors.New("it is away"))
+		return errors.Join(w.DB.Do(ctx, w.Workspace, &b), outbox.Settled(outbox.Ready, errors.New("it is away")))
+	}))
+	s.Log = slog.New(slog.NewTextHandler(&log, nil))
+	if _, err := s.Drain(t.Context(), w.Workspace, 1); err != nil || !strings.Contains(log.String(), `error="it is away"`) {
+		t.Errorf("%v, %s", err, &log)
+	}
+}
+
 func TestEachRowIsHandedToTheHandlerOfItsTopic(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		row := kick("a")
@@ -79,7 +95,7 @@ func TestWhatBecomesOfARow(t *testing.T) {
 			"settled": {handler(func(ctx context.Context, c outbox.Claimed) error {
 				var b db.Batch
 				w.s.UncertainIn(&b, c, boom)
-				return errors.Join(w.DB.Do(ctx, w.Workspace, &b), outbox.Settled(outbox.Uncertain))
+				return errors.Join(w.DB.Do(ctx, w.Workspace, &b), outbox.Settled(outbox.Uncertain, boom))
 			}), outbox.Uncertain, "boom", outbox.Report{Uncertain: 1}},
 			"too late": {handler(func(context.Context, outbox.Claimed) error {
 				w.Skew.Advance(2 * lease)

@@ -130,7 +130,7 @@ func (d delivery) spoken(ctx context.Context, c outbox.Claimed, p payload) error
 	err := d.s.outbox.Lost(d.s.db.Do(last, c.Workspace, &b))
 	switch {
 	case err == nil:
-		return outbox.Settled(outbox.Sent)
+		return outbox.Settled(outbox.Sent, nil)
 	case d.Unkeyed() || c.Last(): // another try could send it twice, and marking it failed could be wrong
 		return outbox.Uncertainly(fmt.Errorf("mark message %s sent: %w", c.ID, err))
 	}
