@@ -167,6 +167,38 @@ func TestABeatByHandWaitsForItsLane(t *testing.T) {
 	})
 }
 
+// TestALongWaitForATurnIsTold once, with who holds lane operate.
+func TestALongWaitForATurnIsTold(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite), idle(t))
+	h := w.acquire(t, lane.Operate)
+	told, ended := make(chan lane.Request, 10), make(chan heartbeat.Report, 1)
+	w.Lanes.Warn = func(_ context.Context, r lane.Request, held lane.Info, waited time.Duration) {
+		if held.Holder != h.Holder || waited <= lane.WarnAfter {
+			t.Errorf("held by %s for %s", held.Holder, waited)
+		}
+		told <- r
+	}
+	go func() {
+		r, err := w.Run(t.Context(), heartbeat.Tick{Workspace: w.Workspace, Wait: time.Minute, ExecutionID: ids(), Trace: "op_0mh8c1v2q_a7x2p1k9d4"})
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- r
+	}()
+	select {
+	case r := <-told:
+		if r.Workspace != w.Workspace || r.Lane != lane.Operate || !strings.HasPrefix(string(r.Holder), "heartbeat") {
+			t.Errorf("told of %+v", r)
+		}
+		w.release(t, h)
+	case r := <-ended:
+		t.Fatalf("not told: %+v", r)
+	}
+	if r := <-ended; r.Outcome != heartbeat.Idle || len(told) > 0 {
+		t.Errorf("it is %+v, and told %d times more", r, len(told))
+	}
+}
+
 func TestAFullBeatRunsEveryPhase(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, idle(t))

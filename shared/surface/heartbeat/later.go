@@ -142,13 +142,19 @@ const (
 	longestPause = time.Second
 )
 
-// await waits until no turn holds lane operate, or until the given time.
+// await waits until no turn holds lane operate, or until the given time. A long wait is reported once, as one
+// for a lane that the beat would take itself.
 func (b *beat) await(ctx context.Context, until time.Time) error {
+	begun, warned := time.Now(), b.Lanes.Warn == nil
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		operate, err := b.Lanes.Peek(ctx, b.tick.Workspace, lane.Operate)
 		left := time.Until(until)
 		if err != nil || !operate.Held() || left <= 0 {
 			return err
+		}
+		if waited := time.Since(begun); waited > lane.WarnAfter && !warned {
+			warned = true
+			b.Lanes.Warn(ctx, lane.Request{Workspace: b.tick.Workspace, Lane: lane.Operate, Holder: b.hold.Holder}, operate, waited)
 		}
 		jittered := pause/2 + rand.N(pause/2+1) //nolint:gosec // spreads looks, keeps no secret
 		timer := time.NewTimer(min(jittered, left))
