@@ -29,7 +29,7 @@ func newPuller(t *testing.T, c *chaos) *puller {
 	t.Helper()
 	p := &puller{c: c, id: uuid.NewString(), done: map[string]int{}}
 	var made struct{ Token string }
-	c.must(t, "PUT", "/agents/"+p.id, `{"name":"puller","maxConcurrentTasks":5,"heartbeatIntervalSeconds":1,"staleThresholdSeconds":5}`, &made)
+	c.must(t, "PUT", "/agents/"+p.id, `{"name":"puller","capabilities":["pulling"],"maxConcurrentTasks":5,"heartbeatIntervalSeconds":1,"staleThresholdSeconds":5}`, &made)
 	p.token = made.Token
 	ctx, end := context.WithCancel(context.WithoutCancel(t.Context()))
 	var working sync.WaitGroup

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/outside"
 	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
@@ -82,7 +85,7 @@ type chaos struct {
 
 // piece is work that the runner has accepted. The receiver gets its effect under the key. A piece
 // with an execution may instead end without the effect and give a reason.
-// A piece with a task ends when the task is completed.
+// A piece with a task ends when the task is completed; its effect is one at most.
 type piece struct{ what, key, execution, task string }
 
 func newChaos(t *testing.T, binary, engine string, seed uint64) *chaos {
@@ -118,6 +121,7 @@ func newChaos(t *testing.T, binary, engine string, seed uint64) *chaos {
 			"parameters":{"type":"object","properties":{"key":{"type":"string"}},"required":["key"]},
 			"config":{"url":"`+receiver+`/`+name+`","idempotencyKeyHeader":"Idempotency-Key"}}`, nil)
 	}
+	c.must(t, "PUT", "/agents/"+uuid.NewString(), `{"name":"built in","spawner":"builtin","capabilities":["building"],"maxConcurrentTasks":3}`, nil)
 	c.must(t, "POST", "/webhook-sources", fmt.Sprintf(`{"name":"gh","kind":"github","secret":%q,"rules":[
 		{"event":"note","then":{"skill":"note","with":{"key":"{{body.key}}"}}},
 		{"event":"say","then":{"message":{"thread":{"channel":"gh","address":"{{body.key}}"},"body":"note {{body.key}}"}}}]}`, signer), nil)
@@ -213,11 +217,11 @@ func (c *chaos) accept(what, key, execution string) {
 	c.accepted = append(c.accepted, piece{what, key, execution, ""})
 }
 
-// acceptTask records a task.
-func (c *chaos) acceptTask(what, id string) {
+// acceptTask records a task. The receiver gets its effect under the key; empty: there is none.
+func (c *chaos) acceptTask(what, key, id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.accepted = append(c.accepted, piece{what, id, "", id})
+	c.accepted = append(c.accepted, piece{what, key, "", id})
 }
 
 // callers returns one caller for each kind of work. Each records the work that the runner has
@@ -269,13 +273,22 @@ func (c *chaos) callers(round int) []func() {
 		},
 		func() { // one that depends on the other; the agent completes both
 			var first, second struct{ ID string }
-			if status, ok := c.ask("POST", "/agent-tasks", `{"title":"`+key("task")+`","retryBackoffSeconds":1}`, &first); !ok || status >= 300 {
+			const about = `"retryBackoffSeconds":1,"metadata":{"requiredCapabilities":["pulling"]}`
+			if status, ok := c.ask("POST", "/agent-tasks", `{"title":"`+key("task")+`",`+about+`}`, &first); !ok || status >= 300 {
 				return
 			}
-			c.acceptTask("a task", first.ID)
-			status, ok := c.ask("POST", "/agent-tasks", `{"title":"`+key("task")+`","retryBackoffSeconds":1,"dependsOn":["`+first.ID+`"]}`, &second)
+			c.acceptTask("a task", "", first.ID)
+			status, ok := c.ask("POST", "/agent-tasks", `{"title":"`+key("task")+`",`+about+`,"dependsOn":["`+first.ID+`"]}`, &second)
 			if ok && status < 300 {
-				c.acceptTask("a task that depends on another", second.ID)
+				c.acceptTask("a task that depends on another", "", second.ID)
+			}
+		},
+		func() {
+			var made struct{ ID string }
+			status, ok := c.ask("POST", "/agent-tasks", `{"title":"`+key("built-in")+`","retryBackoffSeconds":1,"maxRetries":5,
+				"metadata":{"requiredCapabilities":["building"]},"inputContext":{"key":"`+key("built-in")+`"}}`, &made)
+			if ok && status < 300 {
+				c.acceptTask("a task of the built-in worker", key("built-in"), made.ID)
 			}
 		},
 		func() {
@@ -346,6 +359,11 @@ func (c *chaos) round(t *testing.T) {
 	}
 	c.slowest[died] = max(c.slowest[died], time.Since(begun))
 	<-called
+	for _, p := range c.accepted {
+		if n := c.world.Effects(p.key); p.task != "" && p.key != "" && n > 1 {
+			t.Errorf("%s %s had %d effects", p.what, p.key, n)
+		}
+	}
 	if c.automation != "" { // it would also run for the event of the next round
 		c.must(t, "DELETE", "/automations/"+c.automation, "", nil)
 		c.automation = ""
@@ -400,7 +418,7 @@ func (c *chaos) stuck() (all []string) {
 	c.mu.Unlock()
 	for _, p := range accepted[c.moved:] {
 		if p.task == "" && c.world.Came(p.key) == 0 && !c.ended(p.execution) || p.task != "" && !c.completed(p.task) {
-			all = append(all, p.what+" "+p.key)
+			all = append(all, p.what+" "+cmp.Or(p.key, p.task))
 		}
 	}
 	if len(all) == 0 {

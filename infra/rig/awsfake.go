@@ -19,7 +19,13 @@ type AWS struct {
 
 	mu       sync.Mutex
 	secrets  map[string]string
-	forwards map[string]*Function
+	forwards map[string]forward
+}
+
+// forward is a function that runs when another one invokes it, and the options of these invocations.
+type forward struct {
+	to   *Function
+	opts []Option
 }
 
 // Invoke is one call of Lambda's Invoke that the fake has received.
@@ -41,7 +47,7 @@ func StartAWS() (*AWS, error) {
 		invokes:   newJournal[Invoke](),
 		responses: newJournal[CustomResource](),
 		secrets:   make(map[string]string),
-		forwards:  make(map[string]*Function),
+		forwards:  make(map[string]forward),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /2015-03-31/functions/{name}/invocations", a.invoke)
@@ -73,16 +79,16 @@ func (a *AWS) SetSecret(id, value string) {
 	a.secrets[id] = value
 }
 
-// Forward makes the fake run f when a function of this name is invoked. A nil f removes the
-// forward. Invokes of other names are only recorded.
-func (a *AWS) Forward(name string, f *Function) {
+// Forward makes the fake run f, with the options, when a function of this name is invoked. A nil f
+// removes the forward. Invokes of other names are only recorded.
+func (a *AWS) Forward(name string, f *Function, opts ...Option) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if f == nil {
 		delete(a.forwards, name)
 		return
 	}
-	a.forwards[name] = f
+	a.forwards[name] = forward{f, opts}
 }
 
 // Invokes returns all invokes in order.
@@ -120,8 +126,8 @@ func (a *AWS) invoke(w http.ResponseWriter, r *http.Request) {
 	f := a.forwards[in.Function]
 	a.mu.Unlock()
 
-	if in.Type == "Event" && f != nil {
-		if _, err := f.InvokeAsync(context.WithoutCancel(r.Context()), payload); err != nil {
+	if in.Type == "Event" && f.to != nil {
+		if _, err := f.to.InvokeAsync(context.WithoutCancel(r.Context()), payload, f.opts...); err != nil {
 			awsError(w, http.StatusInternalServerError, "ServiceException", err.Error())
 			return
 		}
@@ -133,7 +139,7 @@ func (a *AWS) invoke(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	case in.Type == "Event":
 		w.WriteHeader(http.StatusAccepted)
-	case f == nil:
+	case f.to == nil:
 		reply(w, []byte("null"))
 	default:
 		a.invokeAndWait(w, r, f, payload)
@@ -141,8 +147,8 @@ func (a *AWS) invoke(w http.ResponseWriter, r *http.Request) {
 }
 
 // invokeAndWait responds with the function's own response, or with its error.
-func (a *AWS) invokeAndWait(w http.ResponseWriter, r *http.Request, f *Function, payload []byte) {
-	result, err := f.Invoke(r.Context(), payload)
+func (a *AWS) invokeAndWait(w http.ResponseWriter, r *http.Request, f forward, payload []byte) {
+	result, err := f.to.Invoke(r.Context(), payload, f.opts...)
 	if err != nil {
 		awsError(w, http.StatusInternalServerError, "ServiceException", err.Error())
 		return

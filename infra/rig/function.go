@@ -189,6 +189,18 @@ func (f *Function) Retire() {
 	}
 }
 
+// Running returns the invocations in progress.
+func (f *Function) Running() (all []*Invocation) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for box := range f.boxes {
+		if box.current != nil {
+			all = append(all, box.current)
+		}
+	}
+	return all
+}
+
 // TimedOut returns how many invocations were killed because their time-outs expired.
 func (f *Function) TimedOut() int {
 	f.mu.Lock()

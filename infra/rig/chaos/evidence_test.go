@@ -13,7 +13,7 @@ import (
 const longestEvidence = 400
 
 // evidence describes a round in which work is stuck. It returns the rows that hold waiting work and
-// locks, the current activity of the database, and what both functions have logged since the round
+// locks, the current activity of the database, and what operate, heartbeat, coordinator and worker have logged since the round
 // began, in the order of time.
 func (s *storm) evidence(t *testing.T) string {
 	t.Helper()
@@ -27,6 +27,7 @@ func (s *storm) evidence(t *testing.T) string {
 			WHERE status IN ('running', 'waiting', 'parked') OR updated_at >= $1 ORDER BY created_at`},
 		{"approvals, pending or of the round", `SELECT (to_jsonb(x) - 'workspace_id')::text FROM approvals x
 			WHERE status = 'pending' OR requested_at >= $1 ORDER BY requested_at`},
+		{"tasks of the round", `SELECT (to_jsonb(x) - 'workspace_id')::text FROM agent_tasks x WHERE updated_at >= $1 OR status <> 'COMPLETED' ORDER BY created_at`},
 		{"lanes", `SELECT (to_jsonb(x) - 'workspace_id')::text FROM agent_locks x WHERE token IS NOT NULL ORDER BY lane`},
 		{"circuits", `SELECT (to_jsonb(x) - 'workspace_id')::text FROM provider_circuits x`},
 		{"sessions", `SELECT jsonb_build_object('pid', pid, 'state', state, 'since', state_change, 'waits', wait_event_type || '/' || wait_event,
@@ -43,7 +44,7 @@ func (s *storm) evidence(t *testing.T) string {
 		}
 	}
 	out.WriteString("logs since the round began:\n")
-	for _, line := range since(s.here, s.operate.Logs(), s.heart.Logs()) {
+	for _, line := range since(s.here, s.operate.Logs(), s.heart.Logs(), s.coord.Logs(), s.worker.Logs()) {
 		fmt.Fprintf(&out, "  %s\n", line)
 	}
 	return out.String()

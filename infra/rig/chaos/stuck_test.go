@@ -80,8 +80,13 @@ type storm struct {
 	hook    *rig.Function
 	chat    *rig.Function
 	coord   *rig.Function
+	worker  *rig.Function // which the coordinator invokes
+	invoked chan struct{} // tells that it was
+	aws     *rig.AWS
 	agent   string // pulls tasks
 	bearer  string // its token
+
+	crashes *crashes // nil: the database is not the storm's own
 
 	rounds  int
 	slots   int // number of slots so far
@@ -101,7 +106,8 @@ type storm struct {
 }
 
 // piece is accepted work. The receiver gets its effect with the text key. A piece with an execution
-// may instead end without the effect and give a reason. A piece with a task ends when that is completed.
+// may instead end without the effect and give a reason. A piece with a task ends when that is completed;
+// its effect is one at most.
 type piece struct {
 	what, key, execution string
 
@@ -111,8 +117,15 @@ type piece struct {
 
 func newStorm(t *testing.T, engine string, random *rand.Rand, deck *[]int) *storm {
 	t.Helper()
-	s := &storm{world: newDatabase(t), random: random, deck: deck, outside: outside.Start(), slowest: map[bool]time.Duration{},
-		timeout: ample, flying: map[*rig.Function][]*rig.Invocation{}}
+	w := newDatabase(t)
+	return stormOn(t, w, w.login(t, engine), random, deck)
+}
+
+// stormOn returns a storm over a database that functions log in to at that URL.
+func stormOn(t *testing.T, w *world, login string, random *rand.Rand, deck *[]int) *storm {
+	t.Helper()
+	s := &storm{world: w, random: random, deck: deck, outside: outside.Start(), slowest: map[bool]time.Duration{},
+		timeout: ample, flying: map[*rig.Function][]*rig.Invocation{}, invoked: make(chan struct{}, 1)}
 	t.Cleanup(s.outside.Close)
 	s.exec(t, `INSERT INTO workspaces (id, slug, name) VALUES ($1, $2, 'Default')`, string(workspace.Default), workspace.DefaultSlug)
 	through := func(rawURL string) string {
@@ -129,17 +142,22 @@ func newStorm(t *testing.T, engine string, random *rand.Rand, deck *[]int) *stor
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{
-		"DATABASE_URL": through(s.login(t, engine)), "ADMIN_TOKEN": token, "SECRET_KEY_FILE": filepath.Join(t.TempDir(), "key"),
-		"LLM_PROVIDER": "openai", "LLM_MODEL": "x", "OPENAI_API_KEY": "x", "OPENAI_BASE_URL": model, "ALLOW_PRIVATE_HOSTS": at.Host,
+	if s.aws, err = rig.StartAWS(); err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(s.aws.Close)
+	env := rig.Env(s.aws.Env(), map[string]string{
+		"DATABASE_URL": through(login), "ADMIN_TOKEN": token, "SECRET_KEY_FILE": filepath.Join(t.TempDir(), "key"), "WORKER_FUNCTION": "worker",
+		"LLM_PROVIDER": "openai", "LLM_MODEL": "x", "OPENAI_API_KEY": "x", "OPENAI_BASE_URL": model, "ALLOW_PRIVATE_HOSTS": at.Host,
+	})
 	s.operate, s.heart, s.hook = s.start(t, "operate", env), s.start(t, "heartbeat", env), s.start(t, "webhook", env)
 	s.chat = s.start(t, "chat", env)
-	s.coord = s.start(t, "coordinator", env)
+	s.coord, s.worker = s.start(t, "coordinator", env), s.start(t, "worker", env)
 	s.agent = uuid.NewString()
 	var made struct{ Token string }
-	s.must(t, "PUT", "/agents/"+s.agent, `{"name":"puller","maxConcurrentTasks":5}`, &made)
+	s.must(t, "PUT", "/agents/"+s.agent, `{"name":"puller","capabilities":["pulling"],"maxConcurrentTasks":5}`, &made)
 	s.bearer = made.Token
+	s.must(t, "PUT", "/agents/"+uuid.NewString(), `{"name":"built in","spawner":"builtin","capabilities":["building"],"maxConcurrentTasks":5}`, nil)
 	for name, more := range map[string]string{"note": "", "pay": `"requiresApproval":true,`, "jot": `"scope":"external",`} {
 		s.must(t, "POST", "/skills", `{"name":"`+name+`","kind":"http","description":"Does it.",`+more+`
 			"parameters":{"type":"object","properties":{"key":{"type":"string"}},"required":["key"]},
@@ -329,13 +347,26 @@ func (s *storm) tasks(ctx context.Context) []func() {
 	return []func(){
 		func() {
 			var first, second struct{ ID string }
-			if s.tell(ctx, token, "POST", "/agent-tasks", fmt.Sprintf(`{"title":"task-%d","retryBackoffSeconds":1}`, s.rounds), &first) != http.StatusCreated {
+			about := fmt.Sprintf(`{"title":"task-%d","retryBackoffSeconds":1,"metadata":{"requiredCapabilities":["pulling"]}`, s.rounds)
+			if s.tell(ctx, token, "POST", "/agent-tasks", about+"}", &first) != http.StatusCreated {
 				return
 			}
 			s.accept(piece{what: "a task", key: first.ID, task: first.ID})
-			body := fmt.Sprintf(`{"title":"task-%d, then","retryBackoffSeconds":1,"dependsOn":[%q]}`, s.rounds, first.ID)
+			body := fmt.Sprintf(`%s,"dependsOn":[%q]}`, about, first.ID)
 			if s.tell(ctx, token, "POST", "/agent-tasks", body, &second) == http.StatusCreated {
 				s.accept(piece{what: "a task that depends on another", key: second.ID, task: second.ID})
+			}
+		},
+		func() {
+			var made struct{ ID string }
+			key := fmt.Sprintf("built-in-%d", s.rounds)
+			body := fmt.Sprintf(`{"title":%q,"retryBackoffSeconds":1,"maxRetries":5,"inputContext":{"key":%q},
+				"metadata":{"requiredCapabilities":["building"]}}`, key, key)
+			if s.tell(ctx, token, "POST", "/agent-tasks", body, &made) == http.StatusCreated {
+				s.accept(piece{what: "a task of the built-in worker", key: key, task: made.ID})
+			}
+			if inv, err := s.begin(ctx, s.coord, []byte(`{"by":"hand"}`)); err == nil {
+				_, _ = inv.Wait(ctx) // the next minute does the rest
 			}
 		},
 		func() {
@@ -464,6 +495,7 @@ func (s *storm) slot(ctx context.Context, t *testing.T) {
 		}
 		again := time.NewTimer(longestFault + 200*time.Millisecond)
 		<-again.C
+		s.crashes.wait()
 	}
 	t.Errorf("the slot is a dead letter\n%s", ending(s.heart.Logs()))
 }
@@ -480,6 +512,16 @@ func (s *storm) round(t *testing.T) {
 	if card.stall || card.silent() {
 		s.timeout = short
 	}
+	s.aws.Forward("worker", s.worker, rig.WithTimeout(s.timeout), func(*rig.Invocation) {
+		select {
+		case s.invoked <- struct{}{}:
+		default:
+		}
+	})
+	select {
+	case <-s.invoked: // of an earlier round
+	default:
+	}
 	ctx := t.Context()
 	calls := slices.Concat(s.works(ctx, t), s.hooks(ctx), s.visits(ctx), s.tasks(ctx))
 	if !slices.Contains(card.strikes, s.heart) { // otherwise turns would postpone its beat
@@ -493,9 +535,11 @@ func (s *storm) round(t *testing.T) {
 	<-instant.C
 	s.strike(t, card)
 	calling.Wait() // each ends by itself or by its time-out
+	s.workerEnds(t)
 	s.flying = map[*rig.Function][]*rig.Invocation{}
 	lease := s.timeout + leaseMargin
 	s.timeout = ample
+	s.aws.Forward("worker", s.worker)
 	s.unanswered(t)
 	s.advance(t, lease)
 	for after := time.Duration(0); ; after += moves {
@@ -572,6 +616,14 @@ func (s *storm) settledEvents(t *testing.T) {
 	s.none(t, `SELECT count(*) FROM events WHERE xid >= lk_settled()`)
 }
 
+// workerEnds waits until the worker has nothing to do: it is invoked asynchronously.
+func (s *storm) workerEnds(t *testing.T) {
+	t.Helper()
+	if err := s.worker.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // minute is one minute of the schedule, in which people approve all waiting calls.
 func (s *storm) minute(t *testing.T) {
 	t.Helper()
@@ -588,6 +640,7 @@ func (s *storm) minute(t *testing.T) {
 	if res, err := inv.Wait(t.Context()); err != nil || res.FunctionError != nil {
 		t.Fatalf("cycle: %v, %+v", err, res)
 	}
+	s.workerEnds(t)
 	s.pull(t.Context())
 	var waiting struct {
 		Items []struct{ ID string }
@@ -635,13 +688,14 @@ func (s *storm) cutOff(t *testing.T) []string {
 		s.slotTime().Format("2006-01-02T15:04Z"))
 }
 
-// strike is one failure: processes of functions die or stall, or a connection is cut.
+// strike is one failure: processes of functions die or stall, a connection is cut, or Postgres crashes.
 type strike struct {
 	name    string
 	strikes []*rig.Function
 	stall   bool
 	cut     *proxy.Proxy
 	kind    proxy.Kind
+	crash   bool
 }
 
 func (s strike) silent() bool { return s.kind == proxy.Swallow || s.kind == proxy.SwallowAnswers }
@@ -650,6 +704,10 @@ const longestFault = 500 * time.Millisecond
 
 // deal returns the next strike. Strikes are dealt like cards: each occurs, in random order.
 func (s *storm) deal() strike {
+	if s.crashes != nil {
+		s.struck = "a crash of Postgres"
+		return strike{name: s.struck, crash: true}
+	}
 	operate, heart := []*rig.Function{s.operate}, []*rig.Function{s.heart}
 	cards := []strike{
 		{name: "SIGKILL of operate", strikes: operate},
@@ -665,6 +723,9 @@ func (s *storm) deal() strike {
 		{name: "SIGKILL of the coordinator", strikes: []*rig.Function{s.coord}},
 		{name: "SIGKILL of the coordinator and operate", strikes: []*rig.Function{s.coord, s.operate}},
 		{name: "a stall of the coordinator", strikes: []*rig.Function{s.coord}, stall: true},
+		{name: "SIGKILL of the worker", strikes: []*rig.Function{s.worker}},
+		{name: "SIGKILL of the worker and the coordinator", strikes: []*rig.Function{s.worker, s.coord}},
+		{name: "a stall of the worker", strikes: []*rig.Function{s.worker}, stall: true},
 		{name: "the way to the model", cut: s.proxies[0]},
 		{name: "the way to the receiver", cut: s.proxies[1]},
 		{name: "the way to the database", cut: s.proxies[2]},
@@ -684,6 +745,10 @@ func (s *storm) deal() strike {
 
 func (s *storm) strike(t *testing.T, card strike) {
 	t.Helper()
+	if card.crash {
+		s.crash(t)
+		return
+	}
 	if card.cut != nil {
 		card.cut.Set(proxy.Fault{Kind: card.kind})
 		held := time.NewTimer(time.Duration(s.random.Int64N(int64(longestFault))))
@@ -691,10 +756,23 @@ func (s *storm) strike(t *testing.T, card strike) {
 		card.cut.Set(proxy.Fault{})
 		return
 	}
+	if slices.Contains(card.strikes, s.worker) { // it begins when the others have done their part
+		late := time.NewTimer(10 * time.Second)
+		defer late.Stop()
+		select {
+		case <-s.invoked:
+		case <-late.C:
+		}
+		instant := time.NewTimer(time.Duration(s.random.Int64N(int64(300 * time.Millisecond))))
+		<-instant.C
+	}
 	for _, f := range card.strikes {
 		s.mu.Lock()
 		all := slices.Clone(s.flying[f])
 		s.mu.Unlock()
+		if f == s.worker { // it is not invoked by the test
+			all = f.Running()
+		}
 		for _, inv := range all {
 			if card.stall {
 				_ = inv.Freeze() // does nothing if it has ended
