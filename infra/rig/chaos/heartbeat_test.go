@@ -164,9 +164,11 @@ func TestFrozenPastItsLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, rig.Config{})
 			points := w.learn(t)
+			proof := promise.Of(t, "R2", "SIGSTOP of the built heartbeat at every named point until its lease is over, and SIGCONT; "+name, "0 stale effects in tables or ledger")
 			for _, where := range points {
 				t.Run(where.name+"/"+strconv.Itoa(where.turn), func(t *testing.T) { w.freeze(t, where, taken) })
 			}
+			proof.Tell("%d freezes, 0 stale effects", len(points))
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -122,6 +123,24 @@ func (s *shift) quiet(t *testing.T) {
 		}
 		s.exec(t, `SELECT pg_sleep(0.005)`)
 	}
+}
+
+// run invokes the worker for a task, and returns the outcome.
+func (s *shift) run(t *testing.T, id string) string {
+	t.Helper()
+	raw, err := json.Marshal(map[string]string{"workspace": string(workspace.Default), "task": id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := s.worker.Invoke(t.Context(), raw)
+	if err != nil || res.FunctionError != nil {
+		t.Fatalf("%v, %v\n%s", err, res, ending(s.worker.Logs()))
+	}
+	var r struct{ Outcome string }
+	if err := json.Unmarshal(res.Payload, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r.Outcome
 }
 
 func (s *shift) status(t *testing.T, id string) string {
@@ -312,6 +331,107 @@ func outlives(t *testing.T, engine string, minute time.Duration, minutes int) (t
 	return fmt.Sprintf("%d steps in %d invocations, %d killed as they handed on: one history, 0 steps twice", notes, begun, s.killed.Load()), ""
 }
 
+// TestAFrozenWorkerWritesNothing (R2): the worker is stopped at each fault point until its lease is over and
+// another invocation has finished the task. When it goes on, it writes nothing.
+func TestAFrozenWorkerWritesNothing(t *testing.T) {
+	const notes = 2
+	s := newShift(t, dbtest.OnPostgres, 15*time.Minute) // as in the template: a lane outlives it
+	proof := promise.Of(t, "R2", "SIGSTOP of the built worker at its named points until its lease is over, and SIGCONT", "0 stale effects in tables or ledger")
+	s.handsOver(t, nil)
+	id, key := s.task(t, notes)
+	s.finish(t, id)
+	s.verify(t, id, key, notes)
+	turns, points := map[string]int{}, []reached{}
+	for _, p := range s.faults.Points() {
+		turns[p.Name]++
+		points = append(points, reached{p.Name, turns[p.Name]})
+	}
+	if !promise.Full() { // where the worker begins, stores a step, hands on, and ends
+		points = []reached{{"worker.begun", 1}, {"worker.checkpoint", 1}, {"worker.handed_on", 1}, {"worker.ending", 2}}
+	}
+	freezes := 0
+	for range promise.Figure(1, 100/len(points)+1) {
+		for _, where := range points {
+			s.freeze(t, where, notes)
+			if freezes++; t.Failed() {
+				t.Fatalf("frozen at %s, turn %d\n%s", where.name, where.turn, ending(s.worker.Logs()))
+			}
+		}
+	}
+	proof.Tell("%d freezes, 0 stale effects", freezes)
+}
+
+// freeze has the worker stopped at a point of a task that another invocation then finishes.
+func (s *shift) freeze(t *testing.T, where reached, notes int) {
+	t.Helper()
+	stands := make(chan rig.Point, 1)
+	decide := at(where, rig.Freeze)
+	s.handsOver(t, func(p rig.Point) rig.Action {
+		action := decide(p)
+		if action == rig.Freeze {
+			stands <- p
+		}
+		return action
+	})
+	id, key := s.task(t, notes)
+	frozen := s.untilFrozen(t, id, stands)
+	s.faults.OnPoint(nil)
+	s.advance(t, time.Hour)
+	for until := time.Now().Add(2 * time.Minute); s.status(t, id) != "COMPLETED"; s.run(t, id) {
+		if time.Now().After(until) {
+			t.Fatalf("task %s is %s beside a frozen worker\n%s", id, s.status(t, id), ending(s.worker.Logs()))
+		}
+	}
+	for len(s.worker.Running()) > 1 { // one was handed on to, and finds nothing to do
+		s.exec(t, `SELECT pg_sleep(0.005)`)
+	}
+	before := s.snapshot(t)
+	s.faults.Thaw(frozen)
+	if err := s.worker.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := s.snapshot(t); !slices.Equal(before, after) {
+		t.Errorf("the thawed worker wrote:\n%s", difference(before, after))
+	}
+	s.verify(t, id, key, notes)
+}
+
+// untilFrozen runs cycles until the worker of a task is stopped.
+func (s *shift) untilFrozen(t *testing.T, id string, stands <-chan rig.Point) rig.Point {
+	t.Helper()
+	for range 10 {
+		s.cycle(t)
+		idle := make(chan error, 1)
+		go func() { idle <- s.worker.Drain(t.Context()) }()
+		select {
+		case at := <-stands:
+			for p := (rig.Point{}); p.Seq != at.Seq; {
+				var err error
+				if p, err = s.faults.WaitFor(t.Context(), at.Name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return at
+		case err := <-idle:
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.advance(t, 30*time.Second)
+	}
+	t.Fatalf("task %s is %s: the point did not come up", id, s.status(t, id))
+	return rig.Point{}
+}
+
+// snapshot returns the rows that only the holder of a task's lane writes.
+func (s *shift) snapshot(t *testing.T) (all []string) {
+	t.Helper()
+	for _, table := range []string{"executions", "execution_steps", "agent_activity", "agent_tasks", "agent_task_logs", "agent_task_attempts"} {
+		all = append(all, s.texts(t, `SELECT '`+table+` ' || to_jsonb(x)::text FROM `+table+` x ORDER BY 1`)...)
+	}
+	return all
+}
+
 // TestAKilledWorkerFreesItsTask (R5): the lane of its task is free when its lease is over, and not before.
 func TestAKilledWorkerFreesItsTask(t *testing.T) {
 	s := newShift(t, dbtest.OnPostgres, time.Minute)
@@ -319,21 +439,6 @@ func TestAKilledWorkerFreesItsTask(t *testing.T) {
 	kills := promise.Figure(2, 100)
 	lanes := func(id string) time.Duration {
 		return time.Duration(s.count(t, `SELECT ceil(extract(epoch FROM expires_at - lk_now()) * 1000)::int FROM agent_locks WHERE lane = $1`, "task:"+id)) * time.Millisecond
-	}
-	run := func(id string) (outcome string) {
-		raw, err := json.Marshal(map[string]string{"workspace": string(workspace.Default), "task": id})
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := s.worker.Invoke(t.Context(), raw)
-		if err != nil || res.FunctionError != nil {
-			t.Fatalf("%v, %v\n%s", err, res, ending(s.worker.Logs()))
-		}
-		var r struct{ Outcome string }
-		if err := json.Unmarshal(res.Payload, &r); err != nil {
-			t.Fatal(err)
-		}
-		return r.Outcome
 	}
 	for n := range kills {
 		s.handsOver(t, at(reached{[]string{"worker.begun", "worker.checkpoint"}[n%2], 1}, rig.Kill))
@@ -355,13 +460,13 @@ func TestAKilledWorkerFreesItsTask(t *testing.T) {
 		s.quiet(t)
 		s.faults.OnPoint(nil)
 		s.advance(t, lanes(id)-3*time.Second) // an invocation takes some time, too
-		is := run(id)
+		is := s.run(t, id)
 		if is != "busy" && lanes(id) > 0 {
 			t.Fatalf("the lane was free %s before its lease was over: %s", lanes(id), is)
 		}
 		if is == "busy" { // else the invocation took longer than the rest of the lease
 			s.advance(t, max(0, lanes(id))+time.Second)
-			is = run(id)
+			is = s.run(t, id)
 		}
 		if is != "ended" && is != "handed_on" {
 			t.Fatalf("1 s after the lease of its lane: %s", is)

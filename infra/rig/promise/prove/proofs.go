@@ -22,6 +22,8 @@ var runs = []run{
 	{[]string{"R9"}, "./infra/rig/chaos", "^TestDuplicateAndShuffledWebhooks$"},
 	{[]string{"R10"}, "./infra/rig/chaos", "^TestAcceptedMeansStored$"},
 	{[]string{"R9", "R10", "R11"}, "./infra/local", "^TestWebhooksAtTheRunner$"},
+	{[]string{"R2"}, "./infra/rig/chaos", "^(TestFrozenPastItsLease|TestAFrozenWorkerWritesNothing)$"},
+	{[]string{"R4"}, "./infra/rig/chaos", "^TestPostgresCrashes$"},
 	{[]string{"R5"}, "./infra/rig/chaos", "^TestAKilledCycleFreesItsLane$"},
 	{[]string{"R5"}, "./infra/rig/chaos", "^TestAKilledWorkerFreesItsTask$"},
 	{[]string{"R3"}, "./infra/rig/chaos", "^TestATaskOutlivesItsInvocations$"},
