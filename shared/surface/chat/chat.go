@@ -190,9 +190,12 @@ func (h *Handler) finish(a *answering, r *http.Request, begun time.Time) {
 			h.refuse(a, r, internal)
 		}
 	}
-	_, route, _ := strings.Cut(r.Pattern, " ")
-	h.Log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("route", route), slog.Int("status", a.status),
-		slog.Int64("duration_ms", h.Clock().Sub(begun).Milliseconds()))
+	method, route, known := strings.Cut(r.Pattern, " ")
+	if !known {
+		method, route = "other", r.Pattern
+	}
+	h.Log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", method), slog.String("route", route),
+		slog.Int("status", a.status), slog.Int64("duration_ms", h.Clock().Sub(begun).Milliseconds()))
 	if cut || thrown == any(http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler) // so that the caller sees it was cut off
 	}

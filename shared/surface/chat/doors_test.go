@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -71,4 +72,19 @@ func TestASiteReachesOnlyWhatItOpened(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The log line of a request names its method and its route. A method of which the route knows nothing
+// is "other", because a caller chooses its name.
+func TestTheLogNamesMethodAndRoute(t *testing.T) {
+	w := onOne(t)
+	for _, method := range []string{http.MethodGet, "SING"} {
+		w.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), method, "/v1/models", nil))
+	}
+	said := w.logs.String()
+	for _, want := range []string{`"method":"GET","route":"/v1/models"`, `"method":"other","route":"/v1/models"`} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%s is missing in\n%s", want, said)
+		}
+	}
 }
