@@ -95,7 +95,7 @@ var lines = map[string]func(event) line{
 		return detail(plain, "handed on after "+count(e.number("steps"), "step")+": "+e.text("reason"))
 	},
 	"task stopped": func(e event) line { return detail(yellow, "stopped: "+e.text("reason")) },
-	"task waits":   func(e event) line { return detail(yellow, "waits: "+e.text("reason")) },
+	"task waits":   func(e event) line { return detail(yellow, strings.TrimSuffix("waits: "+e.text("reason"), ": ")) },
 	"task done": func(e event) line {
 		return line{indent: 1, spans: []span{{green, "done "}, {plain, e.text("title")}, {dim, ": " + e.text("answer")}}}
 	},

@@ -93,6 +93,8 @@ func tellAll(s *stage) {
 	s.say(other, info, "beat ended", "outcome", "skipped", "reason", "a person works in operate", "left", 0, "tokens", 0, "duration_ms", int64(2),
 		"put_off_to", time.Date(2026, 11, 20, 11, 1, 40, 0, time.Local))
 	s.say(plain, info, "next beat", "at", "11:00")
+	s.say(other, info, "task waits", "title", "Refund an order", "reason", "")
+	s.say(other, info, "task waits", "title", "Refund an order", "reason", "the thread is busy")
 	s.say(plain, wrong, "beat failed", "error", "connect to Postgres: database unavailable: a long story that must not be cut, because it is what one looks for")
 	s.say(plain, slog.LevelDebug, "something nobody foresaw", "count", 3, "empty", "", slog.Group("inner", "text", "with spaces"))
 }
