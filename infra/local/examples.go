@@ -5,7 +5,7 @@ import "strings"
 // examples are calls of the resources' verbs, as one types them behind the verb. ID stands
 // for an id of a listing.
 var examples = map[string][]string{
-	"objectives": {`create '{"title": "Write a welcome text", "priority": 2}'`, `list status=active`,
+	"objectives": {`create '{"title": "Write a welcome text", "priority": 2}'`, `create 'Sell more ice'`, `list status=active`,
 		`pause ID '{"reason": "winter"}'`},
 	"projects":   {`create '{"name": "The new shop"}'`, `show ID`, `edit ID '{"archived": true}'`, `list archived=true`},
 	"milestones": {`create '{"projectId": "ID", "name": "It opens", "dueAt": "2030-05-01T09:00:00Z"}'`, `list projectId=ID`},

@@ -138,7 +138,10 @@ var (
 )
 
 // texts are, by resource and word, the fields of texts that are given instead of JSON.
-var texts = map[string]map[string]string{"tasks": {"create": "title", "cancel": "reason", "fail": "error", "complete": "summary"}}
+var texts = map[string]map[string]string{
+	"tasks":      {"create": "title", "cancel": "reason", "fail": "error", "complete": "summary"},
+	"objectives": {"create": "title"},
+}
 
 // taken is what the words of a resource take.
 var taken = map[string]string{
@@ -205,6 +208,9 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 			path += "/" + url.PathEscape(part)
 		}
 		return path
+	}
+	if slices.Contains(given, "") { // a variable of the shell that is not set
+		return "", "", nil, misused("%s %s was given an empty text", r.name, what)
 	}
 	n, asks := len(given), slices.Contains(reads, what)
 	if slices.Contains(r.actions, what) {
@@ -304,8 +310,9 @@ func (c *console) document(text string) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	if !json.Valid([]byte(text)) {
-		return nil, misused("expected JSON, such as '{\"reason\": \"…\"}', or - for standard input")
+	var v json.RawMessage
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		return nil, misused("expected JSON, such as '{\"reason\": \"…\"}', or - for standard input: %v", err)
 	}
 	return json.RawMessage(text), nil
 }

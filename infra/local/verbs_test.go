@@ -277,7 +277,7 @@ func TestExitCodes(t *testing.T) {
 		{"kill-switches", ready, exitDone, "There are no kill switches."},
 		{"objectives show 01a203f9-9c2d-7078-8578-3917691c92fa", ready, exitFailed, `objective "01a203f9-9c2d-7078-8578-3917691c92fa" is not in workspace "default"`},
 		{`objectives create {"titel":"x"}`, ready, exitUsage, "titel"},
-		{"objectives create {", ready, exitUsage, "expected JSON"},
+		{"objectives create {", ready, exitUsage, "for standard input: unexpected end of JSON input"},
 		{"objectives what=2", ready, exitUsage, "what"},
 		{"completion", ready, exitUsage, "bash or zsh"},
 		{"help tigger", ready, exitUsage, `did you mean "trigger"?`},
@@ -317,6 +317,23 @@ func TestExitCodes(t *testing.T) {
 	if _, err := os.Stat(empty.file()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a verb that looks made a file: %v", err)
 	}
+}
+
+// A variable of the shell that is not set leaves an empty argument. It names no resource.
+func TestAnEmptyArgumentIsRefused(t *testing.T) {
+	h := newHomeWith(t, "DEMO=0")
+	for _, args := range [][]string{
+		{"kill-switches", "release", ""}, {"objectives", "show", ""}, {"objectives", "delete", ""}, {"objectives", "create", ""},
+	} {
+		says(t, h.must(exitUsage, args...).err, "lanekeeper: "+args[0]+" "+args[1]+" was given an empty text\n", "usage: lanekeeper "+args[0])
+	}
+}
+
+// An objective is created from its title alone, like a task.
+func TestATitleIsEnoughForAnObjective(t *testing.T) {
+	h := newHomeWith(t, "DEMO=0")
+	says(t, h.must(exitDone, "objectives", "create", "Sell more ice").out, `"title": "Sell more ice"`)
+	says(t, h.must(exitDone, "objectives").out, "Sell more ice")
 }
 
 // newHomeWith returns a home whose database exists.
