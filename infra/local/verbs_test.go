@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -334,6 +335,17 @@ func TestATitleIsEnoughForAnObjective(t *testing.T) {
 	h := newHomeWith(t, "DEMO=0")
 	says(t, h.must(exitDone, "objectives", "create", "Sell more ice").out, `"title": "Sell more ice"`)
 	says(t, h.must(exitDone, "objectives").out, "Sell more ice")
+}
+
+// `skills run` works in its own process. A skill that calls a host of this machine needs
+// ALLOW_PRIVATE_HOSTS there too, and the refusal says so.
+func TestASkillThatCannotBeUsedHereSaysWhy(t *testing.T) {
+	h := newHomeWith(t, "DEMO=0", "ALLOW_PRIVATE_HOSTS=127.0.0.1:9")
+	h.must(exitDone, "skills", "create", `{"name": "am_i_well", "kind": "http", "description": "Looks.", "parameters": {"type": "object", "properties": {}},
+		"config": {"url": "http://127.0.0.1:9/health", "method": "GET"}}`)
+	elsewhere := home{t, slices.DeleteFunc(slices.Clone(h.environ), func(v string) bool { return strings.HasPrefix(v, "ALLOW_PRIVATE_HOSTS=") })}
+	refused := elsewhere.must(exitFailed, "skills", "run", "am_i_well").err
+	says(t, refused, "the skill can't be used here", "config.url", "ALLOW_PRIVATE_HOSTS")
 }
 
 // newHomeWith returns a home whose database exists.

@@ -429,6 +429,25 @@ func (s *server) runSkill(ctx context.Context, in *runSkillInput) (*answer[runSk
 	return s.runByHand(ctx, in, false)
 }
 
+// leftOut returns the problem that says why an enabled skill was left out of a run, or else the
+// given error.
+func (s *server) leftOut(ctx context.Context, name string, otherwise error) error {
+	_, broken, err := s.Registry.Load(ctx, workspace(ctx), trace.Operate)
+	if err != nil {
+		return err
+	}
+	for _, b := range broken {
+		if e, ok := errors.AsType[*skill.BrokenError](b); ok && e.Name == name {
+			p := problem.New(http.StatusConflict, "unusable", "the skill can't be used here")
+			if wrong, ok := errors.AsType[*skill.InvalidError](e); ok {
+				p.Errors = invalidSkill(wrong).Errors
+			}
+			return p
+		}
+	}
+	return otherwise
+}
+
 // runByHand makes a call of a skill. outside marks its input as untrusted.
 func (s *server) runByHand(ctx context.Context, in *runSkillInput, outside bool) (*answer[runSkillAnswer], error) {
 	d, err := s.Registry.Get(ctx, workspace(ctx), in.ID)
@@ -446,6 +465,9 @@ func (s *server) runByHand(ctx context.Context, in *runSkillInput, outside bool)
 	used, err := s.Operate.RunSkill(ctx, by.Workspace, d.Name, input, operate.ByHand{
 		By: principal(by), Person: by.Kind == auth.Local || by.Kind == auth.User, Untrusted: outside,
 	})
+	if errors.Is(err, operate.ErrNoSkill) {
+		return nil, s.leftOut(ctx, d.Name, err)
+	}
 	if err != nil {
 		return nil, err
 	}
