@@ -49,14 +49,14 @@ func testAssistant(t *testing.T, h home) {
 	}
 }
 
-// configured returns the path and the Authorization header that README tells an assistant to use.
+// configured returns the path and the Authorization header that the guide tells an assistant to use.
 func configured(t *testing.T) (path, authorization string) {
 	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
+	guide, err := os.ReadFile("../../infra/docs/assistant.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ := strings.Cut(string(readme), "```json\n")
+	_, text, _ := strings.Cut(string(guide), "```json\n")
 	text, _, _ = strings.Cut(text, "```")
 	var config struct {
 		Servers map[string]struct {

@@ -20,15 +20,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 )
 
-// notInTheTour are the blocks of README that the test does not run, with the reasons.
+// notInTheTour are the blocks of README and its guides that the test does not run, with the reasons.
 var notInTheTour = map[string]string{
 	"make run\n":                "the test runs what it runs, over a folder of its own",
 	"make test\n":               "runs this test",
 	"sam build && sam deploy\n": "needs an account of AWS",
 }
 
-// tour lists the blocks that README tells the reader to type. The output of each block must contain
-// these texts in this order.
+// tour lists the blocks that README and its guides tell the reader to type. The output of each block
+// must contain these texts in this order.
 var tour = []struct {
 	begins string
 	says   []string
@@ -51,8 +51,8 @@ var tour = []struct {
 	{"json 'localhost:8080/api/v1/api-keys'", []string{`"name":"assistant"`}},
 }
 
-// TestTheTourOfREADME pastes each block of README into the common shells, next to a running runner,
-// and checks the output that README promises.
+// TestTheTourOfREADME pastes each block of README and of its guides into the common shells, next to a
+// running runner, and checks the output that they promise.
 func TestTheTourOfREADME(t *testing.T) {
 	binary := built(t)
 	blocks := blocksOfREADME(t)
@@ -73,20 +73,56 @@ func TestTheTourOfREADME(t *testing.T) {
 	})
 }
 
-// blocksOfREADME returns the blocks of commands of the tour, in order.
-func blocksOfREADME(t *testing.T) (blocks []string) {
+// filesOfREADME returns README and the guides that it links, in the order of the links.
+func filesOfREADME(t *testing.T) []string {
 	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
+	files := []string{"../../README.md"}
+	for _, found := range regexp.MustCompile(`\]\((infra/docs/[a-z]+\.md)\)`).FindAllStringSubmatch(read(t, files[0]), -1) {
+		files = append(files, "../../"+found[1])
+	}
+	written, err := filepath.Glob("../../infra/docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, found := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
-		if _, out := notInTheTour[found[1]]; !out {
-			blocks = append(blocks, found[1])
+	if len(written) != len(files)-1 {
+		t.Errorf("infra/docs has %d guides, README links %d", len(written), len(files)-1)
+	}
+	return files
+}
+
+// TestLinksOfREADME follows the links of README and its guides to files of the repository.
+func TestLinksOfREADME(t *testing.T) {
+	for _, file := range filesOfREADME(t) {
+		for _, found := range regexp.MustCompile(`(?:\]\(|src="|srcset=")([^)"#:]+)[)"#]`).FindAllStringSubmatch(read(t, file), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(file), found[1])); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+}
+
+// read returns the text of a file.
+func read(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// blocksOfREADME returns the blocks of commands of the tour, in order.
+func blocksOfREADME(t *testing.T) (blocks []string) {
+	t.Helper()
+	for _, file := range filesOfREADME(t) {
+		for _, found := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(read(t, file), -1) {
+			if _, out := notInTheTour[found[1]]; !out {
+				blocks = append(blocks, found[1])
+			}
 		}
 	}
 	if len(blocks) != len(tour) {
-		t.Fatalf("README has %d blocks of commands, the tour %d", len(blocks), len(tour))
+		t.Fatalf("README and its guides have %d blocks of commands, the tour %d", len(blocks), len(tour))
 	}
 	for i, stop := range tour {
 		if !strings.HasPrefix(blocks[i], stop.begins) {

@@ -277,10 +277,10 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
-// The variables in the code, in `lanekeeper config` and in the README are the same, and each has an
-// effect.
+// The variables in the code, in `lanekeeper config` and in the guide of the configuration are the
+// same, and each has an effect.
 func TestEveryVariableIsListedAndUsed(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	guide, err := os.ReadFile("../../infra/docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,9 +288,7 @@ func TestEveryVariableIsListedAndUsed(t *testing.T) {
 	for _, s := range load(t).Redacted() {
 		listed = append(listed, s.Variable)
 	}
-	_, section, _ := strings.Cut(string(readme), "\n## Configuration\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	for line := range strings.Lines(section) {
+	for line := range strings.Lines(string(guide)) {
 		cells := strings.Split(line, "|")
 		if len(cells) < 3 {
 			continue
@@ -320,7 +318,7 @@ func TestEveryVariableIsListedAndUsed(t *testing.T) {
 		t.Errorf("read and listed:\n%s", diff)
 	}
 	if diff := cmp.Diff(read, described); diff != "" {
-		t.Errorf("read and described in README:\n%s", diff)
+		t.Errorf("read and described in the guide:\n%s", diff)
 	}
 }
 
