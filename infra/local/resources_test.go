@@ -149,10 +149,11 @@ func TestRotatingKeysSealsInputsAnew(t *testing.T) {
 	h.must(exitDone, "migrate")
 	const given = `{"password":"hunter2"}`
 	made := decode[struct{ ID string }](t, h.must(exitDone, "executions", "create", `{"agent":"ada","input":`+given+`}`, "--json").out)
+	h.must(exitDone, "tasks", "create", `{"title":"x","inputContext":`+given+`}`)
 	file := secret.NewKeyFile(lookup(h.environ, "SECRET_KEY_FILE"))
 	did := decode[rotated](t, h.must(exitDone, "secrets", "rotate", "--json").out)
 	keys, err := file.Keys()
-	if err != nil || len(keys) != 2 || did.Resealed != 1 || len(did.Failed) > 0 {
+	if err != nil || len(keys) != 2 || did.Resealed != 2 || len(did.Failed) > 0 {
 		t.Fatalf("keys %q, rotated %+v, %v", keys, did, err)
 	}
 	d := core(t, h)

@@ -15,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	executions "github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
 // rotated is the result of a rotation over all workspaces.
@@ -104,7 +105,10 @@ func rotate(ctx context.Context, agent *wire.Surfaces, ws db.Workspace, did *rot
 		}
 		if r.Done() {
 			did.Failed = append(did.Failed, r.Failed...)
-			if err := rotateInputs(ctx, agent, ws, did); err != nil {
+			if err := rotateInputs(ctx, agent, ws, agent.Runs, executions.InputPlace, "execution", did); err != nil {
+				return err
+			}
+			if err := rotateInputs(ctx, agent, ws, agent.Tasks, task.InputPlace, "task", did); err != nil {
 				return err
 			}
 			resealed, failed, err := agent.Inbox.Reseal(ctx, ws)
@@ -125,17 +129,24 @@ func rotate(ctx context.Context, agent *wire.Surfaces, ws db.Workspace, did *rot
 	}
 }
 
-// rotateInputs re-encrypts the inputs of a workspace's executions.
-func rotateInputs(ctx context.Context, agent *wire.Surfaces, ws db.Workspace, did *rotated) error {
+// sealedInputs is a store of encrypted inputs.
+type sealedInputs interface {
+	SealedInputs(ctx context.Context, ws db.Workspace, after string, limit int) ([]executions.Sealed, error)
+	ResealInput(ctx context.Context, ws db.Workspace, was executions.Sealed, now []byte) (bool, error)
+}
+
+// rotateInputs re-encrypts the inputs of a workspace's executions or tasks.
+func rotateInputs(ctx context.Context, agent *wire.Surfaces, ws db.Workspace, inputs sealedInputs,
+	place func(db.Workspace, string) secret.Place, of string, did *rotated) error {
 	for after := uuid.Nil.String(); ; {
-		page, err := agent.Runs.SealedInputs(ctx, ws, after, 100)
+		page, err := inputs.SealedInputs(ctx, ws, after, 100)
 		if err != nil || len(page) == 0 {
 			return err
 		}
 		for _, was := range page {
-			now, err := agent.Secrets.ResealAt(ctx, executions.InputPlace(ws, was.ID), was.Input)
+			now, err := agent.Secrets.ResealAt(ctx, place(ws, was.ID), was.Input)
 			if errors.Is(err, secret.ErrDamaged) || errors.Is(err, secret.ErrNoKey) {
-				did.Failed = append(did.Failed, "the input of execution "+was.ID)
+				did.Failed = append(did.Failed, "the input of "+of+" "+was.ID)
 				continue
 			}
 			if err != nil {
@@ -144,7 +155,7 @@ func rotateInputs(ctx context.Context, agent *wire.Surfaces, ws db.Workspace, di
 			if now == nil {
 				continue
 			}
-			replaced, err := agent.Runs.ResealInput(ctx, ws, was, now)
+			replaced, err := inputs.ResealInput(ctx, ws, was, now)
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -114,9 +113,9 @@ func (s *server) claimTask(ctx context.Context, in *claimInput) (*claimed, error
 		if !found {
 			break
 		}
-		given, err := secret.Expand(ctx, workspace(ctx), t.Input, s.Secrets)
+		given, err := s.Tasks.GivenInput(ctx, workspace(ctx), t, s.Secrets)
 		if _, missing := errors.AsType[*secret.NotFoundError](err); missing || errors.Is(err, secret.ErrConfig) ||
-			errors.Is(err, secret.ErrName) {
+			errors.Is(err, secret.ErrName) || errors.Is(err, secret.ErrDamaged) {
 			if err := s.broken(ctx, in.id(), t, err); err != nil {
 				return nil, err
 			}
@@ -126,7 +125,7 @@ func (s *server) claimTask(ctx context.Context, in *claimInput) (*claimed, error
 			return nil, s.unanswered(ctx, t, err)
 		}
 		item := taskOf(t)
-		item.InputContext = json.RawMessage(given.Reveal())
+		item.InputContext = given
 		if item.Model, err = s.Agents.ModelOf(ctx, workspace(ctx), agent.Attempt{Task: t.ID, Number: t.Attempt}); err != nil {
 			return nil, s.unanswered(ctx, t, err)
 		}

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
@@ -339,6 +341,49 @@ func TestAClaimGivesTheClearValues(t *testing.T) {
 		if again := g.callWith(t, http.MethodPost, path+"/claim", token, `{"attempts":[]}`, "Idempotency-Key", "k"); got.status != 200 || again.status != 409 ||
 			strings.Contains(string(again.body), "sesame") {
 			t.Errorf("with a key: %d, then %d %s", got.status, again.status, again.body)
+		}
+	})
+}
+
+// TestSecretsOfATaskAreItsAgentsAlone: what stands in a task's input under the name of a secret is
+// encrypted, shown to nobody, and given to the agent that claims the task.
+func TestSecretsOfATaskAreItsAgentsAlone(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		g := newGate(t, e)
+		token := minted(t, g.agents, g.Workspace, working, 2)
+		const given = `{"n":1,"password":"hunter2","steps":[{"apiToken":"xyzzy"}]}`
+		const shown = `{"n":1,"password":"[redacted]","steps":[{"apiToken":"[redacted]"}]}`
+		var is taskTold
+		g.must(t, 201, http.MethodPost, agentTasks, `{"title":"whole","inputContext":`+given+`}`, &is)
+		if string(is.InputContext) != shown {
+			t.Errorf("created with %s", is.InputContext)
+		}
+		for _, by := range []string{owner, member} {
+			if g.asked(t, 200, http.MethodGet, agentTasks+"/"+is.ID, by, "", &is); string(is.InputContext) != shown {
+				t.Errorf("%.10s is shown %s", by, is.InputContext)
+			}
+		}
+		if g.asked(t, 200, http.MethodPost, agentsPath+"/"+working+"/claim", token, "", &is); string(is.InputContext) != given {
+			t.Errorf("claimed with %s", is.InputContext)
+		}
+		if g.asked(t, 200, http.MethodGet, agentTasks+"/"+is.ID, token, "", &is); string(is.InputContext) != shown {
+			t.Errorf("the agent reads %s", is.InputContext)
+		}
+		var q struct{ Stored db.Query }
+		err := db.Load(fstest.MapFS{"t.sql": {Data: []byte(`
+-- name: Stored
+SELECT input_context, sealed_input FROM agent_tasks WHERE workspace_id = $1 AND id = $2;
+`)}}, &q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stored string
+		var sealed []byte
+		if err := e.DB.One(t.Context(), e.Workspace, []any{&stored, &sealed}, q.Stored, is.ID); err != nil {
+			t.Fatal(err)
+		}
+		if stored != shown || len(sealed) == 0 || bytes.Contains(sealed, []byte("hunter2")) {
+			t.Errorf("stored are %s and %d bytes", stored, len(sealed))
 		}
 	})
 }

@@ -96,7 +96,7 @@ type createTaskInput struct {
 		Description      string          `json:"description,omitempty" maxLength:"16000"`
 		TaskType         string          `json:"taskType,omitempty" maxLength:"100"`
 		Priority         int             `json:"priority,omitempty" minimum:"1" maximum:"10" default:"5" doc:"10 comes first; 9 and 10 count as critical"`
-		InputContext     json.RawMessage `json:"inputContext,omitempty" doc:"An object for the agent. A secret stands in it as {\"$secret\": name}"`
+		InputContext     json.RawMessage `json:"inputContext,omitempty" doc:"An object for the agent. A secret stands in it as {\"$secret\": name}. Fields under names such as password are encrypted, and shown only to the agent that has the task"`
 		DependsOn        []string        `json:"dependsOn,omitempty" maxItems:"100" nullable:"false" format:"uuid" doc:"Tasks that must be COMPLETED first"`
 		Blocks           []string        `json:"blocks,omitempty" maxItems:"100" nullable:"false" format:"uuid" doc:"Tasks that are to depend on this one"`
 		MaxRetries       *int            `json:"maxRetries,omitempty" minimum:"0" maximum:"100" doc:"3 unless given"`
@@ -116,13 +116,16 @@ func (s *server) createTask(ctx context.Context, in *createTaskInput) (*createdA
 	by, _ := auth.From(ctx)
 	b := in.Body
 	t := task.Task{
-		Title: b.Title, Description: b.Description, Type: b.TaskType, Priority: b.Priority, Input: b.InputContext, DependsOn: b.DependsOn,
+		ID: s.IDs(), Title: b.Title, Description: b.Description, Type: b.TaskType, Priority: b.Priority, Input: b.InputContext, DependsOn: b.DependsOn,
 		Blocks: b.Blocks, MaxRetries: task.DefaultRetries, BackoffSeconds: b.BackoffSeconds, EstimatedMinutes: b.EstimatedMinutes,
 		EstimatedAt: b.EstimatedAt, Metadata: b.Metadata, Tags: b.Tags, Project: strings.ToLower(b.ProjectID),
 		Milestone: strings.ToLower(b.MilestoneID), Thread: strings.ToLower(b.ThreadID), CreatedBy: principal(by),
 	}
 	if b.MaxRetries != nil {
 		t.MaxRetries = *b.MaxRetries
+	}
+	if err := t.SealInput(ctx, by.Workspace, s.Secrets); err != nil {
+		return nil, err
 	}
 	err := s.change(ctx, "task.create", func(ctx context.Context, tx *db.Tx) (err error) {
 		t, err = s.Tasks.Create(ctx, tx, t)

@@ -70,8 +70,8 @@ func start(a assignment) outbox.Row {
 type Starter struct {
 	*Coordinator
 	Spawners map[agent.Spawner]Spawner
-	// Expand replaces the references to secrets in a task's input by their values.
-	Expand func(context.Context, db.Workspace, json.RawMessage) (json.RawMessage, error)
+	// Input returns a task's input with the values of its secrets.
+	Input func(context.Context, db.Workspace, task.Task) (json.RawMessage, error)
 }
 
 // Limit implements [outbox.Limited].
@@ -111,7 +111,7 @@ func (s *Starter) Handle(ctx context.Context, row outbox.Claimed) error {
 	if !ok {
 		return s.failed(ctx, row, r, target, outbox.Permanently(fmt.Errorf("this deployment has no spawner %s", a.Spawner)))
 	}
-	input, err := s.Expand(ctx, row.Workspace, t.Input)
+	input, err := s.Input(ctx, row.Workspace, t)
 	if err != nil {
 		return s.failed(ctx, row, r, "", outbox.Permanently(fmt.Errorf("read the input: %w", err)))
 	}

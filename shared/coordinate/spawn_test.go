@@ -68,7 +68,7 @@ func (w world) sender(t *testing.T, g *gateway, allowed ...string) *outbox.Sende
 		coordinate.SpawnTopic: &coordinate.Starter{
 			Coordinator: w.c,
 			Spawners:    map[agent.Spawner]coordinate.Spawner{agent.SpawnHTTP: &coordinate.Gateway{Client: client, URL: g.URL, Token: "secret"}},
-			Expand:      func(_ context.Context, _ db.Workspace, raw json.RawMessage) (json.RawMessage, error) { return raw, nil },
+			Input:       func(_ context.Context, _ db.Workspace, t task.Task) (json.RawMessage, error) { return t.Input, nil },
 		},
 	}}
 }

@@ -3,6 +3,7 @@ package task
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,8 +26,8 @@ func (s *Store) Create(ctx context.Context, tx Tx, t Task) (Task, error) {
 }
 
 // CreateAll adds PENDING tasks and returns them, in a number of statements that does not grow. It uses
-// the fields that describe the work: title, description, type, priority, estimates, retries, input,
-// metadata, tags, project, milestone, thread, dependencies both ways, trust and creator. Tasks that are
+// the fields that describe the work: title, description, type, priority, estimates, retries, input
+// (also sealed), metadata, tags, project, milestone, thread, dependencies both ways, trust and creator. Tasks that are
 // given ids may depend on each other. Errors: [problem.InvalidError], [MissingError], [CycleError],
 // [StatusError] of a task that one is to block. After an error the transaction must not be committed.
 func (s *Store) CreateAll(ctx context.Context, tx Tx, tasks []Task) ([]Task, error) {
@@ -90,6 +91,7 @@ type newRow struct {
 	Retries     int    `json:"retries"`
 	Backoff     int    `json:"backoff"`
 	Input       string `json:"input"`
+	Sealed      string `json:"sealed,omitempty"` // hexadecimal
 	Metadata    string `json:"metadata"`
 	Tags        string `json:"tags"`
 	Project     string `json:"project,omitempty"`
@@ -102,7 +104,7 @@ type newRow struct {
 func (t Task) row() newRow {
 	r := newRow{
 		ID: t.ID, Title: t.Title, Description: t.Description, Type: t.Type, Priority: t.Priority, Minutes: t.EstimatedMinutes, Retries: t.MaxRetries,
-		Backoff: t.BackoffSeconds, Input: string(t.Input), Metadata: string(t.Metadata), Tags: encode(t.Tags), Project: t.Project,
+		Backoff: t.BackoffSeconds, Input: string(t.Input), Sealed: hex.EncodeToString(t.Sealed), Metadata: string(t.Metadata), Tags: encode(t.Tags), Project: t.Project,
 		Milestone: t.Milestone, Thread: t.Thread, Untrusted: t.Untrusted, Actor: t.CreatedBy,
 	}
 	if t.EstimatedAt != nil {

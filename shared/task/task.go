@@ -82,9 +82,11 @@ type Task struct {
 
 	// Input, Output and Checkpoint are JSON. Listings leave them out.
 	Input, Output, Checkpoint json.RawMessage
-	CheckpointVersion         int
-	Metadata                  json.RawMessage
-	Tags                      []string
+	// Sealed is, of a new task, the input as it was given, encrypted, if it holds secrets. It is not read.
+	Sealed            []byte
+	CheckpointVersion int
+	Metadata          json.RawMessage
+	Tags              []string
 
 	Project, Milestone, Thread string
 	DependsOn, Blocks          []string // sorted
@@ -165,6 +167,7 @@ type queries struct {
 	Log, Logs, OpenDependencies, ThreadTask      db.Query
 	FirstDependencies, ThreadTasks, Near, Within db.Query
 	Origin, Wanted                               db.Query
+	SealedInput, SealedInputs, ResealInput       db.Query
 }
 
 // Store stores the tasks of all workspaces. Methods that write take a transaction, in which the

@@ -74,12 +74,12 @@ SELECT n.place,
 
 -- name: Insert
 INSERT INTO agent_tasks (workspace_id, id, title, description, task_type, priority, estimated_duration_minutes, estimated_completion_at, max_retries,
-  retry_backoff_seconds, input_context, metadata, tags, project_id, milestone_id, thread_id, trust, created_by, created_at, updated_at)
+  retry_backoff_seconds, input_context, sealed_input, metadata, tags, project_id, milestone_id, thread_id, trust, created_by, created_at, updated_at)
 SELECT CAST($1 AS uuid), n.id, n.title, n.description, n.type, n.priority, n.minutes, timestamptz 'epoch' + n.estimated * interval '1 microsecond',
-       n.retries, n.backoff, n.input, n.metadata, n.tags, n.project, n.milestone, n.thread, CASE WHEN n.untrusted THEN 'outside' ELSE 'operator' END,
+       n.retries, n.backoff, n.input, decode(n.sealed, 'hex'), n.metadata, n.tags, n.project, n.milestone, n.thread, CASE WHEN n.untrusted THEN 'outside' ELSE 'operator' END,
        n.actor, lk_now(), lk_now()
   FROM jsonb_to_recordset(CAST($2 AS jsonb)) n (id uuid, title text, description text, type text, priority integer, minutes integer, estimated bigint,
-       retries integer, backoff integer, input text, metadata text, tags text, project uuid, milestone uuid, thread uuid, untrusted boolean, actor text);
+       retries integer, backoff integer, input text, sealed text, metadata text, tags text, project uuid, milestone uuid, thread uuid, untrusted boolean, actor text);
 
 -- name: AddTags
 INSERT INTO agent_task_tags (workspace_id, tag, task_id)

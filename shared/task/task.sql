@@ -176,3 +176,16 @@ SELECT trace_id FROM agent_task_logs
 
 -- name: Wanted
 SELECT count(*) FROM agent_tasks WHERE workspace_id = $1 AND id = $2 AND attempt = $3 AND status IN ('ASSIGNED', 'RUNNING');
+
+-- name: SealedInput
+SELECT sealed_input FROM agent_tasks WHERE workspace_id = $1 AND id = $2 AND sealed_input IS NOT NULL;
+
+-- name: SealedInputs
+SELECT id, sealed_input FROM agent_tasks
+ WHERE workspace_id = $1 AND id > $2 AND sealed_input IS NOT NULL
+ ORDER BY id
+ LIMIT $3;
+
+-- name: ResealInput
+-- Only what was read is replaced.
+UPDATE agent_tasks SET sealed_input = $3 WHERE workspace_id = $1 AND id = $2 AND sealed_input = $4;

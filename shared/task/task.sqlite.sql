@@ -48,9 +48,9 @@ SELECT n.value ->> 'place',
 
 -- name: Insert
 INSERT INTO agent_tasks (workspace_id, id, title, description, task_type, priority, estimated_duration_minutes, estimated_completion_at, max_retries,
-  retry_backoff_seconds, input_context, metadata, tags, project_id, milestone_id, thread_id, trust, created_by, created_at, updated_at)
+  retry_backoff_seconds, input_context, sealed_input, metadata, tags, project_id, milestone_id, thread_id, trust, created_by, created_at, updated_at)
 SELECT $1, n.value ->> 'id', n.value ->> 'title', n.value ->> 'description', n.value ->> 'type', n.value ->> 'priority', n.value ->> 'minutes', n.value ->> 'estimated',
-       n.value ->> 'retries', n.value ->> 'backoff', n.value ->> 'input', n.value ->> 'metadata', n.value ->> 'tags',
+       n.value ->> 'retries', n.value ->> 'backoff', n.value ->> 'input', unhex(n.value ->> 'sealed'), n.value ->> 'metadata', n.value ->> 'tags',
        n.value ->> 'project', n.value ->> 'milestone', n.value ->> 'thread',
        CASE WHEN n.value ->> 'untrusted' THEN 'outside' ELSE 'operator' END, n.value ->> 'actor', lk_now(), lk_now()
   FROM json_each($2) n;

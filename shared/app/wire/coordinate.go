@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -59,7 +60,9 @@ func (s *Surfaces) starters() map[string]outbox.Handler {
 				agent.SpawnHTTP:    &coordinate.Gateway{Client: s.Outbound, URL: cfg.GatewayURL, Token: cfg.GatewayToken},
 				agent.SpawnLambda:  lambda.Spawner{Client: &functions{core: s.Core}},
 			},
-			Expand: s.expand,
+			Input: func(ctx context.Context, ws db.Workspace, t task.Task) (json.RawMessage, error) {
+				return s.Tasks.GivenInput(ctx, ws, t, s.Secrets)
+			},
 		},
 	}
 }

@@ -1,0 +1,10 @@
+-- The input of a task as it was given, if it holds secrets: encrypted, for the agents of its attempts.
+-- The column input_context has it without them.
+-- oldest: 46
+
+-- +goose Up
+SET LOCAL lock_timeout = '10s';
+ALTER TABLE agent_tasks ADD COLUMN sealed_input bytea;
+
+-- +goose Down
+ALTER TABLE agent_tasks DROP COLUMN sealed_input;
