@@ -23,6 +23,7 @@ type queries struct {
 	SetResult, GetResult, PurgeResults       db.Query
 	Now, Pending, Active, Agents, Recovering db.Query
 	Usage, TaskUsage, Alerts, Done           db.Query
+	Completed                                db.Query
 }
 
 // Database is the contract on a database: tasks and threads in their stores, locks as lanes, results in

@@ -1,4 +1,4 @@
--- why: a purge must not wait for concurrent writers, where SQLite has one; the engines gather lists differently.
+-- why: a purge must not wait for concurrent writers, where SQLite has one; the engines gather and read lists differently.
 
 -- name: PurgeResults
 DELETE FROM results
@@ -16,3 +16,8 @@ SELECT b.scope_id, b.allocated, b.consumed, b.allocated - b.consumed,
  WHERE b.workspace_id = $1 AND b.scope = 'task' AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
  ORDER BY b.updated_at DESC, b.id
  LIMIT $2;
+
+-- name: Completed
+SELECT t.id, t.attempt, t.output_result
+  FROM agent_tasks t
+ WHERE t.workspace_id = $1 AND t.status = 'COMPLETED' AND t.id IN (SELECT value FROM json_each($2));

@@ -2,8 +2,10 @@ package live
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,7 +101,33 @@ func (r *Rebuilder) rebuild(ctx context.Context, ws db.Workspace) error {
 	case !there:
 		n.After.Commands = v.Now
 	}
-	return r.To.Publish(ctx, ws, v, n)
+	if err := r.To.Publish(ctx, ws, v, n); err != nil {
+		return err
+	}
+	return r.results(ctx, ws, n.Tasks)
+}
+
+// maxResults is of how many tasks that were completed since the last time the results are shown.
+const maxResults = 50
+
+// results shows the results of the tasks that were completed last, in one statement of the database: who
+// completed them may not reach the live view, as the function of the built-in worker.
+func (r *Rebuilder) results(ctx context.Context, ws db.Workspace, news []event.Event) error {
+	var ids []string
+	for _, e := range slices.Backward(news) {
+		var is struct{ Status task.Status }
+		if e.Kind == "task.status_changed" && json.Unmarshal(e.Data, &is) == nil && is.Status == task.Completed && len(ids) < maxResults {
+			ids = append(ids, e.Subject)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	done, err := r.From.completed(ctx, ws, ids)
+	for _, t := range done {
+		r.Ended(ctx, ws, t)
+	}
+	return err
 }
 
 // read reads the events after a position.

@@ -256,3 +256,29 @@ func TestAResultIsShownAtOnce(t *testing.T) {
 		t.Error("a failed attempt has a result")
 	}
 }
+
+// TestACycleShowsResults of what was completed since the one before, also by who does not reach the Redis.
+func TestACycleShowsResults(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, newView(t, dbtest.Servers(t).RedisURL, patient))
+		w.live.Rebuild(t.Context(), w.Workspace)
+		a := w.pull(t, "a")
+		for range 2 {
+			w.create(t, "do it", 5)
+		}
+		first, _ := w.claim(t, a)
+		second, _ := w.claim(t, a)
+		for id, change := range map[string]live.Change{first.ID: live.Complete{Output: json.RawMessage(`{"n":1}`)}, second.ID: live.Fail{Error: "it broke"}} {
+			_, err := w.far.UpdateTask(t.Context(), w.Workspace, task.Report{Task: id, Attempt: 1, Actor: "agent:a"}, change)
+			must(t, err)
+		}
+		within(t, "the result is shown", func() bool {
+			w.live.Rebuild(t.Context(), w.Workspace) // an older transaction elsewhere may hold events back
+			got, there, err := w.view.GetResult(t.Context(), w.Workspace, live.Attempt{Task: first.ID, Number: 1})
+			return err == nil && there && string(got) == `{"n":1}`
+		})
+		if _, there, _ := w.view.GetResult(t.Context(), w.Workspace, live.Attempt{Task: second.ID, Number: 1}); there {
+			t.Error("a failed attempt has a result")
+		}
+	})
+}
