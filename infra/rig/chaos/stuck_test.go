@@ -30,6 +30,9 @@ const (
 	ample = 5 * time.Minute
 	// short is the time-out of invocations that must reach it.
 	short = 4 * time.Second
+	// brief is the time-out of invocations under which Postgres crashes. A lane that could not be given back
+	// is held that long, and so long do those wait who stand in line for it.
+	brief = 30 * time.Second
 	// leaseMargin is the time by which a hold outlives the invocation that has it.
 	leaseMargin = 5 * time.Second
 	// moves is the time limit within which everything continues after the leases of dead processes
@@ -509,8 +512,11 @@ func (s *storm) round(t *testing.T) {
 	s.began = s.here.Add(s.ahead)
 	card := s.deal()
 	s.timeout = ample
-	if card.stall || card.silent() {
+	switch {
+	case card.stall || card.silent():
 		s.timeout = short
+	case card.crash:
+		s.timeout = brief
 	}
 	s.aws.Forward("worker", s.worker, rig.WithTimeout(s.timeout), func(*rig.Invocation) {
 		select {
