@@ -115,10 +115,10 @@ func (w *Worker) Run(ctx context.Context, t Tick) (Report, error) {
 	r.Attempt, r.ExecutionID, r.TraceID, r.Steps, r.Reason = a.number, out.Execution.ID, out.Execution.Trace, out.Steps, out.Reason
 	r.Outcome = a.outcome(out)
 	a.tell(ctx, r, out)
-	switch {
-	case r.Outcome == HandedOn:
+	switch r.Outcome {
+	case HandedOn:
 		w.handOn(ctx, t)
-	case r.Outcome == Ended:
+	case Ended:
 		w.Live.Ended(ctx, t.Workspace, a.done)
 		if w.Kick != nil {
 			w.Kick(ctx, t.Workspace)
