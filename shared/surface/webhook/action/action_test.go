@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -334,6 +335,42 @@ func TestMessages(t *testing.T) {
 		defer w.mu.Unlock()
 		if len(w.asked) != 3 || !strings.Contains(w.asked[0].System, "webhooks") {
 			t.Errorf("the model was asked %d times", len(w.asked))
+		}
+	})
+}
+
+// TestAMessageOutlivesAKillSwitch: while a kill switch stops the agent, a message stays in the inbox, because its
+// turn would end without an answer.
+func TestAMessageOutlivesAKillSwitch(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.source(t, "gh", `[{"then":{"message":{"thread":{"channel":"github","address":"acme/app#7"},"body":"{{body.title}}"}}}]`)
+		w.answers = []llm.Response{says("Here I am.")}
+		change := func(fn func(context.Context, *db.Tx) error) {
+			t.Helper()
+			if err := w.DB.Tx(t.Context(), w.Workspace, fn); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var stop halt.Switch
+		change(func(ctx context.Context, tx *db.Tx) (err error) {
+			stop, err = w.Switches.Set(ctx, tx, halt.Switch{Scope: halt.Workspace, SetBy: "test"})
+			return err
+		})
+		id := w.receive(t, "gh", "d1", `{"title":"Hello"}`)
+		w.drain(t)
+		if d := w.delivery(t, id); d.Status != inbox.Received || d.Attempts != 0 {
+			t.Errorf("under the kill switch the delivery is %+v", d)
+		}
+		change(func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Switches.Release(ctx, tx, stop.ID, "test")
+			w.Outbox.AllDueNow(tx.Later(), inbox.Topic)
+			return err
+		})
+		w.drain(t)
+		opened := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "github", Address: "acme/app#7"}))(t)
+		spoken := must(w.Threads.Lately(t.Context(), w.Workspace, opened.ID, 10))(t)
+		if d := w.delivery(t, id); d.Status != inbox.Done || len(spoken) != 2 || spoken[1].Body != "Here I am." {
+			t.Errorf("after its release the delivery is %+v, the thread %+v", d, spoken)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
@@ -65,13 +66,20 @@ const (
 	roomWait = 30 * time.Second
 )
 
-// room postpones the delivery if the maximum number of turns waits in its conversation or in the
-// workspace. The delivery stays in the inbox, and no attempt is counted.
+// room postpones the delivery while a kill switch stops the agent, or if the maximum number of turns waits in
+// its conversation or in the workspace. The delivery stays in the inbox, and no attempt is counted.
 func (t *try) room(ctx context.Context, session lane.Name, id string) error {
 	var b db.Batch
 	ahead, all := t.Turns.Ahead(&b, session, id), t.Inbox.Turns(&b, conversations*t.settings.SessionQueue)
+	on := new(halt.Switches)
+	if t.Switches != nil {
+		on = t.Switches.On(&b)
+	}
 	if err := t.DB.Read(ctx, t.claimed.Workspace, &b); err != nil {
 		return fmt.Errorf("look whether the conversation of delivery %s has room: %w", t.delivery.ID, err)
+	}
+	if why := on.Run(activity.Operator); why != "" { // its turn would end without an answer
+		return outbox.LaterIn(haltedWait, fmt.Errorf("delivery %s is halted: %s", t.delivery.ID, why))
 	}
 	if *ahead <= t.settings.SessionQueue && *all < conversations*t.settings.SessionQueue { // one of those ahead works
 		return nil

@@ -24,6 +24,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -125,7 +126,8 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
 	all := &parts.Parts{
 		DB: d, Lanes: lanes, Runs: w.runs, Activity: acts, Outbox: box, Workspaces: workspaces, Automations: automations, Threads: threads, Secrets: secrets,
-		Inbox: must(inbox.New(d, secrets, box, ids))(t), Personas: must(persona.New(d))(t), Tasks: tasks, Skills: skills, IDs: ids, Clock: time.Now, Log: log, Instance: "test",
+		Inbox: must(inbox.New(d, secrets, box, ids))(t), Personas: must(persona.New(d))(t), Tasks: tasks, Skills: skills, Switches: must(halt.New(d, ids))(t),
+		IDs: ids, Clock: time.Now, Log: log, Instance: "test",
 	}
 	turns := &turn.Runner{Parts: all, Kinds: []turn.Kind{action.Kind(w.deliverable)}}
 	w.approvals = must(approval.New(approval.Deps{
