@@ -171,7 +171,7 @@ func (f *Facts) skills() Line {
 	l := Line{Key: "skills", Tone: Done, Text: "Skills are well", Detail: "none is disabled by self-healing", Link: "skills"}
 	switch {
 	case f.HealCount == 1:
-		l.Tone, l.Text, l.Detail = Warn, f.Heals[0].Skill+" is disabled", "by self-healing, "+ago(f.Now.Sub(f.Heals[0].At))+" ago"
+		l.Tone, l.Text, l.Detail = Warn, f.Heals[0].Skill+" is disabled", "self-healing, "+ago(f.Now.Sub(f.Heals[0].At))+" ago"
 	case f.HealCount > 1:
 		l.Tone, l.Text, l.Detail = Warn, count(f.HealCount, "skill")+" are disabled", "by self-healing"
 	}
@@ -192,19 +192,24 @@ func (f *Facts) budgets() Line {
 			continue
 		}
 		worst = a.Recommendation
-		l.Tone, l.Text, l.Detail = Warn, "Budget "+scopeOf(a.Budget)+" ends early", string(a.Recommendation)
+		l.Tone, l.Text, l.Detail = Warn, "Budget"+whose(a.Budget)+" ends early", "advice: "+strings.ToLower(string(a.Recommendation))
 		if a.ExhaustionDate != nil {
-			l.Detail += fmt.Sprintf(", on %s; its period ends on %s", a.ExhaustionDate.UTC().Format("2 Jan"), a.Budget.End.UTC().Format("2 Jan"))
+			l.Detail = fmt.Sprintf("%s, period %s", a.ExhaustionDate.UTC().Format("2 Jan"), a.Budget.End.UTC().Format("2 Jan"))
 		}
 	}
 	return l
 }
 
-func scopeOf(b budget.Budget) string {
-	if b.ScopeID == "" {
-		return string(b.Scope)
+// whose says what a budget is of. An id says nothing to people, so that only an agent's name is told.
+func whose(b budget.Budget) string {
+	name, _, _ := strings.Cut(b.ScopeID, ":") // "flowpilot:hb" is of its beats
+	switch {
+	case b.Scope == budget.Global:
+		return ""
+	case b.Scope == budget.Agent && len(name) < len("00000000-0000-0000-0000-000000000000"):
+		return " of " + name
 	}
-	return string(b.Scope) + " " + b.ScopeID
+	return " of one " + string(b.Scope)
 }
 
 // coordinatorSilent reports whether the coordinator, which there are agents for, has not cycled lately.

@@ -81,6 +81,25 @@ func TestTheVerdictFollowsItsRules(t *testing.T) {
 	}
 }
 
+// TestABudgetThatEndsEarlySaysWhen: people read a name and two days, and no id.
+func TestABudgetThatEndsEarlySaysWhen(t *testing.T) {
+	ends := before(-96 * time.Hour)
+	for want, b := range map[string]budget.Budget{
+		"Budget ends early":                {Scope: budget.Global},
+		"Budget of flowpilot ends early":   {Scope: budget.Agent, ScopeID: "flowpilot:hb"},
+		"Budget of one project ends early": {Scope: budget.Project, ScopeID: "01a20dbb-2977-76c5-8cba-472ffc5d3d0e"},
+		"Budget of one agent ends early":   {Scope: budget.Agent, ScopeID: "01a20dbb-2977-76c5-8cba-472ffc5d3d0e"},
+	} {
+		b.End = now.Add(240 * time.Hour)
+		f := well()
+		f.Budgets = []budget.Advice{{Budget: b, Projection: budget.Projection{Recommendation: budget.Throttle, ExhaustionDate: ends}}}
+		detail := ends.Format("2 Jan") + ", period " + b.End.Format("2 Jan")
+		if l := f.Verdict().Lines[4]; l.Text != want || l.Detail != detail {
+			t.Errorf("%q (%q), want %q (%q)", l.Text, l.Detail, want, detail)
+		}
+	}
+}
+
 // TestTasksAreCountedToALimit: at the limit, more may wait than are told.
 func TestTasksAreCountedToALimit(t *testing.T) {
 	f := Facts{Tasks: []Count{{"no_agent", maxPending - 1}, {"running", 5}, {"paused", 5}}}
