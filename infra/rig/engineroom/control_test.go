@@ -326,4 +326,16 @@ func settingsChanged(r *room) {
 	r.toasts("saved")
 	r.open("settings")
 	r.until(`document.querySelector("[name=approvalHours]").value === "48"`)
+	// Money is read and typed in dollars.
+	r.fill("[name=dayMicroUsd]", "2.5")
+	r.use(says(".save button", "Save 1 change"))
+	r.until(`!document.querySelector(".save") && document.querySelector("[name=dayMicroUsd]").value === "2.5"`)
+	var me struct{ WorkspaceID string }
+	var saved struct{ Settings struct{ DayMicroUsd int64 } }
+	r.ask(http.MethodGet, "/me", nil, &me)
+	r.ask(http.MethodGet, "/workspaces/"+me.WorkspaceID, nil, &saved)
+	if saved.Settings.DayMicroUsd != 2_500_000 {
+		r.Errorf("2.5 dollars are saved as %d millionths", saved.Settings.DayMicroUsd)
+	}
+	r.ask(http.MethodPatch, "/workspaces/"+me.WorkspaceID, fields{"settings": fields{"dayMicroUsd": nil}}, nil)
 }

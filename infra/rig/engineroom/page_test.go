@@ -129,6 +129,8 @@ func failures(r *room) {
 	})()`, nil))
 	r.press("g", "f")
 	r.until(row("Mow the lawn") + `.querySelector('a[href$="engine/tasks/one"]')`)
+	r.press(".") // leads to what can be done with it
+	r.until(`document.activeElement.closest("tr") && document.activeElement.textContent.startsWith("Open")`)
 	r.click(row("Mow the lawn") + `.querySelector("button")`)
 	r.until(says(".toast", "failed again") + " && " + row("Mow the lawn"))
 	r.click(row("Mow the lawn") + `.querySelector("button")`)
@@ -183,11 +185,17 @@ func overviewTells(r *room) {
 		real(url, {headers: {Accept: "application/json"}}).then(got => got.json()).then(o => new Response(JSON.stringify({...o, state: "working",
 			running: [{executionId: "one", traceId: "op_0mh8c1v2q_a7x2p1k9d4", surface: "operate", agent: "scout", title: "Tidy up", startedAt: o.at, tokens: 41877, microUsd: 200000}],
 			tasks: {waiting: 10000, waitingMore: true, working: 0, failed: 0, byReason: [{code: "no_agent", count: 9000}, {code: "thread", count: 900}, {code: "budget", count: 90}, {code: "backoff", count: 9}, {code: "paused", count: 1}]},
-			needs: [{kind: "approval", id: "one", title: "Refund: amount 12", why: "scout asks to call refund", at: o.at, tone: "person"}]})))`))
+			today: {...o.today, tokens: 205, capTokens: 500, capMicroUsd: null},
+			failures: {count: 1, items: [{kind: "execution", id: "two", title: "Tidy up", why: "dependency_failed", at: o.at, traceId: "op_0mh8c1v2q_a7x2p1k9d5"}]},
+			needs: [{kind: "approval", id: "one", title: "Refund: amount 12", why: "scout asks to call refund", at: o.at, tone: "person"},
+				...["two", "three", "four", "five"].map(id => ({kind: "failure", id, title: "Tidy up", why: "dependency_failed", at: o.at, tone: "failed"}))]})))`))
 	r.open("overview")
 	r.until(says(".facts", "41,877 tokens · $0.20 so far"))
 	r.until(says(".panel h2", "10,000+ waiting"))
-	r.until(says(".mini", "or more more wait"))
+	r.until(says(".mini", "and at least 1 more waits"))
+	r.until(says(".top .cell", "41 %") + ` && ` + says(".need", "and 1 more"))
+	// A failure leads to its trace, and its code is words.
+	r.until(says(".need li", "what it depends on failed") + `.querySelector('a[href$="engine/traces/op_0mh8c1v2q_a7x2p1k9d5"]')`)
 	r.until(says(".need", "Refund: amount 12"))
 }
 
@@ -226,6 +234,7 @@ func filtersInTheAddress(r *room) {
 	r.must(r.Eval(r.ctx, `history.forward()`, nil))
 	r.until(`location.search === "?status=error" && document.querySelector(".f.on")`)
 	r.open("activity?q=nothing-is-called-so")
+	r.until(says(".empty", "without the filters."))
 	r.click(says(".empty .btn", "Clear filters"))
 	r.until(`location.search === "" && document.querySelectorAll("table[aria-label=Activity] tbody tr").length`)
 }
@@ -254,6 +263,14 @@ func firstTrace(r *room) string {
 func waterfall(r *room) {
 	r.open("traces/" + firstTrace(r))
 	r.until(`document.querySelectorAll("[data-span]").length > 10 && document.querySelectorAll(".bar.model").length && document.querySelectorAll(".bar.phase").length`)
+	// What ran in a phase stands under it, and nothing under one that found no work.
+	r.until(`(() => {
+		let phase = "", idle = false;
+		return [...document.querySelectorAll("[data-span]")].every(row => {
+			if (row.querySelector(".lbl.phase")) { phase = row.querySelector(".lbl.phase").textContent; idle = row.textContent.includes("nothing to do"); }
+			return !phase || !idle || !row.querySelector(".lbl.exec, .lbl.model");
+		});
+	})()`)
 	r.click(says("[data-span] .lbl", "query_activity"))
 	r.until(`location.search.startsWith("?span=") && document.querySelector(".det")?.textContent.includes("Output")`)
 	r.press("j")

@@ -10,7 +10,7 @@ import (
 
 // strangerTests are those of people who see the page for the first time, or may do little, and of what
 // goes wrong.
-var strangerTests = []func(*room){strangersWalk, asAMember, exportsForSpreadsheets, panelsThatFail, panelsThatAreLate, oddAddresses}
+var strangerTests = []func(*room){strangersWalk, asAMember, listsReadOn, exportsForSpreadsheets, panelsThatFail, panelsThatAreLate, oddAddresses}
 
 // pages are all panels.
 var pages = []string{
@@ -94,11 +94,33 @@ func asAMember(r *room) {
 	}
 	for _, page := range []string{"secrets", "audit"} {
 		r.open(page)
-		r.until(says("#main .empty", "You may not see this"))
+		r.until(says("#main .empty", "You may not see this") + `?.textContent.includes("Admins and owners")`)
 		if eval[bool](r, `!!`+says(".nav a, .menu-items a", page)) {
 			r.Errorf("the navigation of a member has %s", page)
 		}
 	}
+}
+
+// listsReadOn: a list has more than its first page, and a conversation without a name is called by its kind.
+func listsReadOn(r *room) {
+	r.open("overview")
+	r.must(r.Eval(r.ctx, noting+`;window.answer = (url) => {
+		const row = {audit: (id) => ({id, action: "skill." + id, by: "ada", summary: "", subject: "", createdAt: "2026-01-02T03:04:05Z"}),
+			deliveries: (id) => ({id, direction: "inbound", status: "done", event: id, receivedAt: "2026-01-02T03:04:05Z"}),
+			threads: (id) => ({id, address: id, channel: "operate", updatedAt: "2026-01-02T03:04:05Z", queued: 0})}[/api\/v1\/(\w+)[?]/.exec(url)?.[1]];
+		return row && Promise.resolve(new Response(JSON.stringify(url.includes("cursor=") ? {items: [row("row-second")], nextCursor: null} : {items: [row("row-number-one")], nextCursor: "more"})));
+	}`, nil))
+	r.visit("audit")
+	r.until(row("skill.row-number-one") + " && " + row("skill.row-second"))
+	r.visit("webhooks")
+	r.until(row("row-number-one") + " && " + row("row-second"))
+	r.expects("404") // there is no such conversation
+	r.expects("422")
+	r.expects("400")
+	r.visit("threads")
+	r.until(says(".ilist a", "Operate …er-one"))
+	r.click(says(".ilist button", "More"))
+	r.until(says(".ilist a", "Operate …second"))
 }
 
 // exportsForSpreadsheets: what a list shows is saved as CSV, and no cell is a formula.

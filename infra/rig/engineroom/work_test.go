@@ -390,7 +390,7 @@ func emptyPanels(r *room) {
 	for _, path := range []string{"tasks?q=xyzzy", "tasks?view=list&q=xyzzy", "objectives?q=xyzzy", "automations?q=xyzzy", "agents?q=xyzzy", "memory?q=xyzzy", "approvals?skill=xyzzy"} {
 		r.open(path)
 		r.until(says(".empty", "matches"))
-		r.until(says(".empty button", "Clear filters"))
+		r.until(says(".empty button", "Clear filters") + ` && ` + says(".empty", "without the filters"))
 	}
 	r.expects("404")
 	none := "00000000-0000-7000-8000-000000000000"

@@ -78,7 +78,11 @@ const rough = (n: number): string =>
   n < 1000 ? "now" : n < 60_000 ? Math.floor(n / 1000) + " s" : n < 3_600_000 ? Math.floor(n / 60_000) + " min"
     : n < 86_400_000 ? Math.floor(n / 3_600_000) + " h" : Math.floor(n / 86_400_000) + " d";
 
+const codes: Record<string, string> = { dependency_failed: "what it depends on failed" };
+
 export const fmt = {
+  /** words writes a code such as "retries_exhausted" as words; another text is passed on. */
+  words: (text: string): string => (/^[a-z]+(_[a-z]+)+$/.test(text) ? codes[text] ?? text.replaceAll("_", " ") : text),
   /** time is a clock time: "14:10:02"; of another day with the day before it. */
   time(at: When, seconds = true): string {
     const t = ms(at);

@@ -2,6 +2,8 @@ import { effect, signal } from "@preact/signals";
 import { api, Problem } from "./api";
 import { freeze } from "./fmt";
 import { connection, listen } from "./live";
+import { seg } from "./base";
+import type { OpenFailure } from "./api.gen";
 import type { Overview } from "./types";
 
 /** overview is what the header of every page and the first page show. */
@@ -66,3 +68,7 @@ export function keep(): void {
     if (connection.value.mode !== "stale") freeze(false);
   });
 }
+
+/** whereOf is the page on which one sees what failed. */
+export const whereOf = (f: OpenFailure): string =>
+  f.kind === "task" ? "tasks/" + seg(f.id) : f.traceId ? "traces/" + seg(f.traceId) : f.kind === "delivery" ? "webhooks/" + seg(f.id) : f.kind === "message" ? "threads" : "activity?status=error";

@@ -63,7 +63,7 @@ function commands(): Command[] {
 
 const help: [string, string][] = [
   ["Ctrl or ⌘ K", "Commands"], ["G then a letter", "Open a page"], ["/", "Search"], ["J  K", "Next, previous"], ["Enter", "Open"],
-  ["Esc", "Close"], ["X", "Select"], ["[", "Fold the navigation"], ["C", "Create"], ["A  E  R", "Approve, edit, reject (in Approvals)"], ["?", "This list"],
+  ["Esc", "Close"], ["X", "Select"], ["[", "Fold the navigation"], ["C", "Create"], [".", "To the actions of a row"], ["A  E  R", "Approve, edit, reject (in Approvals)"], ["?", "This list"],
 ];
 
 /** Palette is the command palette, or the list of keys. */

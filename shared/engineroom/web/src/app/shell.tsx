@@ -75,18 +75,18 @@ function Header({ palette }: { palette: () => void }) {
           <span class="lbl">{o?.beat.running ? "Beat" : "Next beat"}</span><span class="short">Beat</span>{" "}
           <b>{!o ? "–" : o.beat.running ? o.beat.phase ?? "runs" : o.beat.nextAt && !stop ? (late ? "due" : <Countdown to={o.beat.nextAt} />) : "–"}</b>
         </a>
-        <a class="cell" href={href("spend")}>
-          <span class="lbl">Today</span> <b>{fmt.money(o?.today.microUsd ?? 0)}</b>
+        <a class="cell" href={href("spend")} title={o?.today.capTokens && !o.today.capMicroUsd ? `${fmt.tokens(o.today.tokens)} of ${fmt.tokens(o.today.capTokens)} tokens` : undefined}>
+          <span class="lbl">Today</span> <b>{fmt.money(o?.today.microUsd)}</b>
           {cap !== null && (
             <><span class={"meter " + (cap >= 1 ? "failed" : cap > 0.9 ? "warn" : "")} role="img" aria-label={`${Math.round(cap * 100)} % of the day's cap`}><i style={{ width: Math.min(100, cap * 100) + "%" }} /></span>
-              <span class="lbl">{o!.today.capMicroUsd ? fmt.money(o!.today.capMicroUsd) : fmt.tokens(o!.today.capTokens)}</span></>
+              <span class="lbl">{o!.today.capMicroUsd ? fmt.money(o!.today.capMicroUsd) : Math.round(cap * 100) + " %"}</span></>
           )}
         </a>
         <a class="cell" href={href("failures")}>
-          <Glyph tone={o?.failures.count ? "failed" : "quiet"} /><b>{o?.failures.count ?? 0}</b> <span class="lbl">{o?.failures.count === 1 ? "failure" : "failures"}</span><span class="sr"> open</span>
+          <Glyph tone={o?.failures.count ? "failed" : "quiet"} /><b>{o?.failures.count ?? "–"}</b> <span class="lbl">{o?.failures.count === 1 ? "failure" : "failures"}</span><span class="sr"> open</span>
         </a>
         <a class="cell" href={href("approvals")}>
-          <Glyph tone={o?.approvals.count ? "person" : "quiet"} /><b>{o?.approvals.count ?? 0}</b> <span class="lbl">{o?.approvals.count === 1 ? "approval" : "approvals"}</span><span class="sr"> waiting</span>
+          <Glyph tone={o?.approvals.count ? "person" : "quiet"} /><b>{o?.approvals.count ?? "–"}</b> <span class="lbl">{o?.approvals.count === 1 ? "approval" : "approvals"}</span><span class="sr"> waiting</span>
         </a>
       </div>
       <div class="end">
@@ -298,7 +298,8 @@ function Current() {
   }, [n]);
   if (!known) return <div class="page"><header><h1>There is no such page</h1></header><section class="panel"><div class="empty"><b>{page}</b><span>The address may be mistyped.</span><a class="btn" href={href("overview")}>Overview</a></div></section></div>;
   if (broken || failed) return <div class="page"><header><h1>{known.title}</h1></header><section class="panel"><Failed error={(broken ?? failed) as Error} retry={() => location.reload()} what={known.title} /></section></div>;
-  if (known.needs && me.value && !can(known.needs)) return <div class="page"><header><h1>{known.title}</h1></header><section class="panel"><NotAllowed /></section></div>;
+  if (known.needs && !me.value) return <div class="page"><header><h1>{known.title}</h1></header><Loading /></div>;
+  if (known.needs && !can(known.needs)) return <div class="page"><header><h1>{known.title}</h1></header><section class="panel"><NotAllowed /></section></div>;
   const Panel = loaded.get(page);
   if (!Panel) return <div class="page"><header><h1>{known.title}</h1></header><Loading /></div>;
   return <Panel key={page} id={id} query={query} />;
@@ -341,6 +342,12 @@ export function Shell() {
   useKeys({
     g: () => { chord.current = performance.now(); },
     "?": () => show("help"),
+    ".": () => {
+      // To what can be done with the row at hand, or else with what is open.
+      const row = document.activeElement?.closest("tr") ?? document.querySelector("#main tbody tr:hover");
+      const act = row?.querySelector<HTMLElement>(".acts :is(button, a)") ?? document.querySelector<HTMLElement>("#main .det .foot button, #main tbody .acts :is(button, a)");
+      act?.focus();
+    },
     "[": () => {
       folded.value = !folded.value;
       try { localStorage.setItem("lk-folded", folded.value ? "yes" : "no"); } catch { /* it holds until the page is closed */ }

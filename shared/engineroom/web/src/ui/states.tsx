@@ -1,6 +1,8 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Problem } from "../app/api";
+import type { Params } from "../app/base";
+import { useResource } from "../app/resource";
 import { Glyph } from "./icon";
 import { copy } from "./marks";
 
@@ -14,14 +16,21 @@ export const Empty = ({ title, children, command, action }: { title?: string; ch
   </div>
 );
 
-/** Filtered says that there is none with these filters, and how many there are without. */
-export const Filtered = ({ what, count, clear }: { what: string; count?: number | null; clear: () => void }) => (
-  <div class="empty">
-    <b>No {what} matches</b>
-    {count ? <span>{count.toLocaleString("en-US")} without the filters.</span> : <span>Take a filter away to see more.</span>}
-    <button type="button" class="btn" onClick={clear}>Clear filters</button>
-  </div>
-);
+/**
+ * Filtered says that there is none with these filters, and how many there are without: count, or what the
+ * list has at the path all, with the parameters that are no filters.
+ */
+export function Filtered({ what, count, all, keep, clear }: { what: string; count?: number | null; all?: string; keep?: Params; clear: () => void }) {
+  const read = useResource<{ items: unknown[]; nextCursor?: string | null }>(all && !count ? all : null, { ...keep, limit: 100 });
+  const n = count || read.data?.items.length;
+  return (
+    <div class="empty">
+      <b>No {what} matches</b>
+      <span>{n ? `${read.data?.nextCursor ? "More than " : ""}${n.toLocaleString("en-US")} without the filters.` : read.data ? "There is none without the filters either." : "Take a filter away to see more."}</span>
+      <button type="button" class="btn" onClick={clear}>Clear filters</button>
+    </div>
+  );
+}
 
 /** Clear says that all is well. */
 export const Clear = ({ title, children }: { title: string; children?: ComponentChildren }) => (
@@ -43,9 +52,9 @@ export function Loading({ lines = 4 }: { lines?: number }) {
   );
 }
 
-/** NotAllowed names who may see or do this. */
-export const NotAllowed = ({ who, children }: { who?: string; children?: ComponentChildren }) => (
-  <div class="empty"><b>{who ? `${who} can do this` : "You may not see this"}</b><span>{children ?? "Your role in this workspace does not include it. Its owner can give you another."}</span></div>
+/** NotAllowed names who may see this. */
+export const NotAllowed = ({ children }: { children?: ComponentChildren }) => (
+  <div class="empty"><b>You may not see this</b><span>{children ?? "Admins and owners of this workspace may. An owner can give you another role."}</span></div>
 );
 
 /** Failed names what went wrong, why, and what to do. A refusal for lack of rights is told as such. */

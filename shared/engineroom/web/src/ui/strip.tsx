@@ -27,7 +27,7 @@ const mostMarks = 1500;
  * Strip draws one row a surface: a mark each run, and the future to the right of now, with what is
  * due there. The table behind it is for screen readers.
  */
-export function Strip({ rows, hours, label, due, height = 34 }: { rows: StripRow[]; hours: number; label: string; due?: { row: number; at: number; title: string } | null; height?: number }) {
+export function Strip({ rows, hours, label, due, height = 40 }: { rows: StripRow[]; hours: number; label: string; due?: { row: number; at: number; title: string } | null; height?: number }) {
   const [box, width] = useWidth<HTMLDivElement>();
   void Math.floor(second.value / 15_000);
   const now = Math.floor(serverNow() / 5000) * 5000;

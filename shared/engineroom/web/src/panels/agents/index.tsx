@@ -78,7 +78,7 @@ export default function Agents({ id, query }: { id?: string; query: URLSearchPar
     if (!rows) return <Loading lines={6} />;
     if (!rows.length) {
       return q || params.status || params.capability
-        ? <Filtered what="agent" count={q ? pages.items?.length : null} clear={() => setQuery({ q: null, status: null, capability: null })} />
+        ? <Filtered what="agent" count={q ? pages.items?.length : null} all="/agents" clear={() => setQuery({ q: null, status: null, capability: null })} />
         : <Empty title="No agent yet" command={`lanekeeper agents register new '{"name":"builder"}'`} action={add}>An agent does tasks: the built-in worker, a function, or a program of yours that claims them.</Empty>;
     }
     return (

@@ -55,6 +55,10 @@ export default function Approvals({ id, query }: { id?: string; query: URLSearch
     kept.current = { filters, id: rest[Math.min(at, rest.length - 1)]?.id };
     go(to(id ? rest[Math.min(at, rest.length - 1)] : undefined), true);
   };
+  // The newest calls may all wait: those that are decided come behind them.
+  useEffect(() => {
+    if (!waiting && !items?.length) pages.more?.();
+  }, [waiting, pages.items]);
   const skills = [...new Set((pages.items ?? []).map((a) => a.skill))].sort();
   const agents = [...new Set((pages.items ?? []).map((a) => a.agent))].sort();
   const narrowed = query.has("skill") || query.has("agent");
@@ -83,7 +87,7 @@ export default function Approvals({ id, query }: { id?: string; query: URLSearch
         </Filters>
       </div>
       {pages.error && !items ? <section class="panel"><Failed error={pages.error} what="Approvals" retry={pages.reload} /></section>
-        : !items ? <section class="panel"><Loading lines={6} /></section>
+        : !items || (!waiting && !items.length && pages.more) ? <section class="panel"><Loading lines={6} /></section>
           : !items.length && !id ? <None waiting={waiting} narrowed={narrowed} />
             : (
               <div class="inbox">
@@ -111,7 +115,7 @@ export default function Approvals({ id, query }: { id?: string; query: URLSearch
 
 const None = ({ waiting, narrowed }: { waiting: boolean; narrowed: boolean }) => (
   <section class="panel">
-    {narrowed ? <Filtered what="call" clear={() => setQuery({ skill: null, agent: null })} />
+    {narrowed ? <Filtered what="call" all="/approvals" keep={{ status: waiting ? "pending" : null }} clear={() => setQuery({ skill: null, agent: null })} />
       : waiting ? <Clear title="Nothing needs you">A call of a skill that needs an approval would wait here until a person decides.</Clear>
         : <Empty title="No call was decided yet">What you approve or reject stays here, with what became of it.</Empty>}
   </section>

@@ -1,4 +1,5 @@
-import { can, Choose, Empty, Filtered, Filters, fmt, List, NotAllowed, Outputs, type Page, PageHead, Panel, setQuery, Shown, Time, TraceLink, useQuery, useResource } from "../../ui";
+import { usePages } from "../../app/pages";
+import { Choose, Empty, Failed, Filtered, Filters, fmt, List, Loading, Outputs, PageHead, Panel, setQuery, Time, TraceLink, useQuery } from "../../ui";
 import "./audit.css";
 import type { AuditItem } from "../../app/api.gen";
 
@@ -16,12 +17,11 @@ function since(relative: string | null): string | null {
 // Audit shows what people changed: who, what, when and why.
 export default function Audit() {
   const [query] = useQuery();
-  const may = can("list-audit");
   const params = { since: since(query.get("since")), by: query.get("by"), action: query.get("action"), limit: 200 };
-  const audit = useResource<Page<Entry> & { next?: string | null }>(may ? "/audit" : null, params, {
+  const audit = usePages<Entry>("/audit", params, (e) => e.id, {
     kinds: ["activity"], only: (e) => String(e.data.skill ?? "").includes("."), // changes are named "skill.create", calls "create_task"
   });
-  const rows = audit.data?.items ?? [];
+  const rows = audit.items ?? [];
   const filtered = params.since || params.by || params.action;
   const of = (pick: (e: Entry) => string) => [...new Set(rows.map(pick))].filter(Boolean).sort().map((v) => [v, v] as const);
   return (
@@ -31,21 +31,20 @@ export default function Audit() {
         <Choose name="since" label="All the time" options={spans} />
         <Choose name="by" label="By anybody" options={of((e) => e.by)} />
         <Choose name="action" label="Any action" options={of((e) => e.action)} />
-        <Outputs path="/audit" params={params} />
+        <span class="grow" /><Outputs path="/audit" params={params} />
       </Filters>
-      <Panel title="Changes" note={rows.length ? `${fmt.count(rows.length)}${audit.data?.nextCursor || audit.data?.next ? "+" : ""}, newest first` : "newest first"}>
-        {!may ? <NotAllowed who="An admin">Who changed what is shown to admins and owners.</NotAllowed> : <Shown of={audit} what="The audit">
-          {() => rows.length ? (
-            <List label="Changes" rows={rows} rowKey={(e) => e.id} columns={[
+      <Panel title="Changes" note={rows.length ? `${fmt.count(rows.length)}${audit.more ? "+" : ""}, newest first` : "newest first"}>
+        {audit.error && !audit.items ? <Failed error={audit.error} retry={audit.reload} what="The audit" /> : !audit.items ? <Loading lines={8} />
+          : rows.length ? (
+            <List label="Changes" rows={rows} rowKey={(e) => e.id} onEnd={audit.more} columns={[
               { key: "at", head: "At", width: "104px", cell: (e) => <Time at={e.createdAt} /> },
               { key: "by", head: "By", width: "18%", wide: true, cell: (e) => <span class="trunc block" title={e.by}>{e.by}</span> },
-              { key: "action", head: "Action", cell: (e) => <code class="trunc block">{e.action}</code> },
-              { key: "what", head: "What", wide: true, cell: (e) => <span class="trunc block" title={e.summary}><span>{e.subject}</span> <span class="muted">{e.summary}</span></span> },
+              { key: "action", head: "Action", width: "210px", cell: (e) => <code class="trunc block">{e.action}</code> },
+              { key: "what", head: "What", wide: true, cell: (e) => <span class="trunc block" title={`${e.summary} ${e.subject}`}>{e.summary} <span class="muted">{e.subject}</span></span> },
               { key: "trace", head: "Trace", width: "140px", wide: true, cell: (e) => <TraceLink id={e.traceId} keep={12} /> },
             ]} />
-          ) : filtered ? <Filtered what="change" clear={() => setQuery({ since: null, by: null, action: null })} />
+          ) : filtered ? <Filtered what="change" all="/audit" clear={() => setQuery({ since: null, by: null, action: null })} />
             : <Empty title="Nothing was changed yet">Every change that a person or a key makes stands here: who, what, when, and in which trace.</Empty>}
-        </Shown>}
       </Panel>
     </div>
   );

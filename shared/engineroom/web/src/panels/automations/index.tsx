@@ -57,7 +57,7 @@ export default function Automations({ id, query }: { id?: string; query: URLSear
     if (!rows) return <Loading lines={6} />;
     if (!rows.length) {
       return q || params.enabled || params.skill || params.event
-        ? <Filtered what="automation" count={q ? pages.items?.length : null} clear={() => setQuery({ q: null, enabled: null, skill: null, event: null })} />
+        ? <Filtered what="automation" count={q ? pages.items?.length : null} all="/automations" clear={() => setQuery({ q: null, enabled: null, skill: null, event: null })} />
         : <Empty title="No automation yet" command={`lanekeeper automations create '{"name":"Every morning","skill":"query_activity","schedule":{"cron":"0 9 * * *"}}'`} action={add}>An automation runs a skill by itself, at times or when something happens.</Empty>;
     }
     return (
@@ -67,7 +67,7 @@ export default function Automations({ id, query }: { id?: string; query: URLSear
           { key: "status", head: "Status", cell: (a) => <Status kind="automation" value={statusOf(a)} />, width: "176px" },
           { key: "skill", head: "Skill", cell: (a) => <code class="trunc block">{a.skill}</code>, width: "16%", wide: true },
           { key: "schedule", head: "Schedule", cell: (a) => <span class="trunc block">{scheduleOf(a)}</span>, width: "18%", wide: true },
-          { key: "next", head: "Next", cell: (a) => (a.nextRunAt ? <Time at={a.nextRunAt} /> : "–"), width: "110px", wide: true },
+          { key: "next", head: "Next", cell: (a) => (a.nextRunAt ? <Time at={a.nextRunAt} /> : "–"), width: "136px", wide: true },
           { key: "last", head: "Last", cell: (a) => (a.lastStatus ? <Status kind="activity" value={a.lastStatus} /> : <span class="muted">–</span>), width: "104px" },
         ]} />
     );

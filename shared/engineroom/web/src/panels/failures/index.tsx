@@ -1,6 +1,6 @@
 import { usePages } from "../../app/pages";
-import { refresh } from "../../app/overview";
-import { Ago, api, can, Clear, Failed, href, Loading, PageHead, Problem, seg, toast, type Happened } from "../../ui";
+import { refresh, whereOf } from "../../app/overview";
+import { Ago, api, can, Clear, Failed, fmt, href, Loading, Outputs, PageHead, Problem, seg, toast, type Happened } from "../../ui";
 import type { OpenFailure } from "../../app/api.gen";
 
 type Failure = OpenFailure;
@@ -11,10 +11,6 @@ const events = {
   // What a person dismissed, here or elsewhere, stands in the activity.
   only: (e: Happened) => e.kind !== "activity" || e.data.skill === "failure.dismiss",
 };
-
-// where is the page on which one sees what failed.
-const where = (f: Failure): string =>
-  f.kind === "task" ? "tasks/" + seg(f.id) : f.traceId ? "traces/" + seg(f.traceId) : f.kind === "delivery" ? "webhooks" : f.kind === "message" ? "threads" : "activity?status=error";
 
 // Failures lists what failed and needs a person, the newest first.
 export default function Failures() {
@@ -33,7 +29,7 @@ export default function Failures() {
   const items = pages.items;
   return (
     <div class="page">
-      <PageHead title="Failures">What failed and has not succeeded since. A dismissed failure comes back when the same thing fails again.</PageHead>
+      <PageHead title="Failures" acts={<Outputs path="/failures" params={{ limit: 200 }} />}>What failed and has not succeeded since. A dismissed failure comes back when the same thing fails again.</PageHead>
       <section class="panel" aria-label="Failures">
         {!items ? pages.error ? <Failed error={pages.error} retry={pages.reload} what="Failures" /> : <Loading lines={6} />
           : !items.length ? <Clear title="Nothing failed">A task, a run, a message or a delivery that fails stands here until it succeeds or a person dismisses it.</Clear>
@@ -41,12 +37,12 @@ export default function Failures() {
                 <thead><tr><th>What</th><th class="hide-p" style={{ width: "84px" }}>Kind</th><th class="hide-p">Why</th><th class="r hide-p" style={{ width: "110px" }}>At</th><th style={{ width: "176px" }}><span class="sr">Actions</span></th></tr></thead>
                 <tbody>{items.map((f) => (
                   <tr key={f.kind + f.id} data-id={f.id}>
-                    <td><a class="trunc block lnk" href={href(where(f))} title={f.title}><b>{f.title}</b></a></td>
+                    <td><a class="trunc block lnk" href={href(whereOf(f))} title={f.title}><b>{f.title}</b></a></td>
                     <td class="hide-p">{kinds[f.kind] ?? f.kind}</td>
-                    <td class="hide-p"><span class="trunc block muted" title={f.why}>{f.why}</span></td>
+                    <td class="hide-p"><span class="trunc block muted" title={f.why}>{fmt.words(f.why)}</span></td>
                     <td class="r hide-p"><Ago at={f.at} /></td>
                     <td class="r"><span class="acts">
-                      <a class="btn sm" href={href(where(f))}>Open<span class="sr"> {f.title}</span></a>
+                      <a class="btn sm" href={href(whereOf(f))}>Open<span class="sr"> {f.title}</span></a>
                       {can("dismiss-failure") && <button type="button" class="btn sm" onClick={() => void dismiss(f)}>Dismiss<span class="sr"> {f.title}</span></button>}
                     </span></td>
                   </tr>

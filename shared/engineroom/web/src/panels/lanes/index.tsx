@@ -7,7 +7,7 @@ import { useQuery } from "../../app/router";
 import { confirm } from "../../ui/confirm";
 import { Bar, Countdown, Said, TraceLink } from "../../ui/marks";
 import { Empty, Filtered, Shown } from "../../ui/states";
-import { Callout, Filters, PageHead, Panel, Toggle } from "../../ui/parts";
+import { Callout, Filters, Outputs, PageHead, Panel, Toggle } from "../../ui/parts";
 import { toast } from "../../ui/toast";
 import { ended, holderName, surfaceOf, useAtZero, type Hold, type LanesPage, type History } from "./lane";
 import { Queues } from "./queues";
@@ -33,6 +33,7 @@ export default function Lanes() {
   const all = (held.data?.items ?? []).map((l) => ({ ...l, label: l.label || known.get(l.lane)?.label || "", doing: l.doing || known.get(l.lane)?.doing || undefined }));
   const shown = all.filter((l) => (!surface || surfaceOf(l.traceId) === surface) && (!waiting || l.wantedAt));
   const blocked = all.filter((l) => l.wantedAt && now - Date.parse(l.wantedAt) > 2000);
+  const next = overview.value?.beat.nextAt;
   const expired = all.some((l) => ended(l, now));
   useAtZero(expired, held.reload);
 
@@ -59,7 +60,7 @@ export default function Lanes() {
 
   return (
     <div class="page grid">
-      <PageHead title="Lanes">A lane is a lock that is a row: one holder at a time, a fence that only grows, a lease that ends by itself.</PageHead>
+      <PageHead title="Lanes" acts={<Outputs path="/lanes" params={{ limit: 200 }} />}>A lane is a lock that is a row: one holder at a time, a fence that only grows, a lease that ends by itself.</PageHead>
       {blocked.slice(0, 3).map((l) => (
         <Callout key={l.lane} tone="warn" title={`${l.label || l.lane} is wanted${l.wantedBy ? ` by ${holderName(l.wantedBy)}` : ""}.`}
           acts={can("force-release-lane") && <button class="btn" onClick={() => void release(l)}>Force release</button>}>
@@ -67,15 +68,15 @@ export default function Lanes() {
           the latest unless it is renewed. {holderName(l.wantedBy ?? "somebody")} waits for {fmt.duration(now - Date.parse(l.wantedAt!))}.
         </Callout>
       ))}
-      <Panel title="Last 30 minutes" note="two holds of one lane never overlap">
-        <Shown of={history} what="The holds of the last half hour">{(h) => <Strip holds={h.items} now={now} span={half} />}</Shown>
+      <Panel title="Last 30 minutes" note={history.data?.nextCursor ? `the last ${history.data.items.length} holds` : "two holds of one lane never overlap"}>
+        <Shown of={history} what="The holds of the last half hour">{(h) => <Strip holds={h.items} now={now} span={half} next={next ? Date.parse(next) : null} />}</Shown>
       </Panel>
       <div>
         <Filters>
           <Toggle name="waiting" value="true">Somebody waits</Toggle>
           {surfaces.map((of) => <Toggle key={of} name="surface" value={of}>{of}</Toggle>)}
         </Filters>
-        <Panel title="Held now" note={held.data ? fmt.count(all.length) : undefined}>
+        <Panel title="Held now" note={held.data ? fmt.count(all.length) + (held.data.nextCursor ? "+" : "") : undefined}>
           <Shown of={held} what="The lanes">
             {() => !all.length ? <Empty title="No lane is held" command="lanekeeper locks">A lane is held while a run works. The half hour before stands above; the same as text:</Empty>
               : !shown.length ? <Filtered what="lane" count={all.length} clear={() => setQuery({ waiting: null, surface: null })} />

@@ -9,10 +9,11 @@ interface Props {
   holds: Past[];
   now: number;
   span: number; // of the past, in ms; a ninth of it is shown of the future
+  next: number | null; // when the next beat is due
 }
 
 // Strip draws one row a lane and one mark a hold, up to now, with a little of the future.
-export function Strip({ holds, now, span }: Props) {
+export function Strip({ holds, now, span, next }: Props) {
   const [place, width] = useWidth<HTMLDivElement>();
   const [all, setAll] = useState(false);
   const [table, setTable] = useState(false);
@@ -23,7 +24,7 @@ export function Strip({ holds, now, span }: Props) {
   return (
     <>
       <div ref={place} class="strip">
-        {width > 0 && !table && <Chart rows={rows} width={width} now={now} span={span} label={said} />}
+        {width > 0 && !table && <Chart rows={rows} width={width} now={now} span={span} next={next} label={said} />}
         {table && <StripTable holds={holds} now={now} />}
       </div>
       <p class="strip-more">
@@ -49,7 +50,7 @@ function rowsOf(holds: Past[]): Row[] {
   return [...by.values()].sort((a, b) => rank(a.lane) - rank(b.lane) || a.lane.localeCompare(b.lane));
 }
 
-function Chart({ rows, width, now, span, label }: { rows: Row[]; width: number; now: number; span: number; label: string }) {
+function Chart({ rows, width, now, span, next, label }: { rows: Row[]; width: number; now: number; span: number; next: number | null; label: string }) {
   const left = width < 520 ? 94 : 148;
   const future = span / 9;
   const x = (t: number) => left + ((t - (now - span)) / (span + future)) * (width - left - 12);
@@ -71,6 +72,7 @@ function Chart({ rows, width, now, span, label }: { rows: Row[]; width: number; 
           <path class="ax" d={`M0 ${rowHeight + 0.5}H${width}`} />
           <text class="k" x={16} y={rowHeight / 2 + 4}>{cut(r.name, left < 100 ? 12 : 20)}<title>{r.lane}</title></text>
           {r.holds.map((h) => <Mark key={h.acquiredAt} hold={h} x={x} left={left} now={now} />)}
+          {r.lane === "heartbeat" && next !== null && next > now && x(next) < width - 16 && <rect class="due" x={x(next) - 3} y={rowHeight / 2 - 8} width="7" height="16" rx="2"><title>{`next beat ${fmt.clock(next, false)}`}</title></rect>}
         </g>
       ))}
       <path d={`M${x(now)} 0V${height}`} stroke="var(--active)" stroke-width="1.5" />

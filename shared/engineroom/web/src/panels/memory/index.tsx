@@ -74,7 +74,7 @@ export default function Memories({ id, query }: { id?: string; query: URLSearchP
     if (pages.error && !pages.items) return <Failed error={pages.error} what="Memories" retry={pages.reload} />;
     if (!pages.items) return <Loading lines={6} />;
     if (!pages.items.length) {
-      return filters.some((f) => query.get(f)) ? <Filtered what="memory" count={all} clear={clear} />
+      return filters.some((f) => query.get(f)) ? <Filtered what="memory" count={all} all="/memories" clear={clear} />
         : <Empty title="Nothing is remembered yet" command={`lanekeeper memories create '{"category":"policy","content":"Refunds above €100 need the owner"}'`} action={add}>
           Agents save here what they want to know next time. You can tell them something here, or with:
         </Empty>;
@@ -102,7 +102,7 @@ export default function Memories({ id, query }: { id?: string; query: URLSearchP
   };
   return (
     <div class="page">
-      <PageHead title="Memory" acts={add}>What agents remember, by category.</PageHead>
+      <PageHead title="Memory" acts={<><Outputs path="/memories" params={params} />{add}</>}>What agents remember, by category.</PageHead>
       <div class={id ? "hide-p" : undefined}>
         <Filters>
           <Search placeholder="Search words" />
@@ -113,7 +113,6 @@ export default function Memories({ id, query }: { id?: string; query: URLSearchP
           {(agents.length > 1 || params.agent) && <Choose name="agent" label="Agent" options={agents.map((a) => [a, a] as const)} />}
           <Toggle name="minImportance" value="8">Importance 8 and up</Toggle>
           <Toggle name="expired" value="true">With expired</Toggle>
-          <span class="grow" /><Outputs path="/memories" params={params} />
         </Filters>
       </div>
       <div class={"split" + (id ? " open" : " single")} data-wide>

@@ -43,7 +43,7 @@ export default function Objectives({ id, query }: { id?: string; query: URLSearc
     if (pages.error && !pages.items) return <Failed error={pages.error} what="Objectives" retry={pages.reload} />;
     if (!pages.items) return <Loading lines={6} />;
     if (!pages.items.length) {
-      return params.q || params.status || params.minPriority ? <Filtered what="objective" clear={clear} />
+      return params.q || params.status || params.minPriority ? <Filtered what="objective" all="/objectives" clear={clear} />
         : <Empty title="No objective yet" command={`lanekeeper objectives create '{"title":"Answer every question within a day"}'`} action={add}>
           An objective is what the agent works towards by itself. Set one here, or with:
         </Empty>;

@@ -1,4 +1,5 @@
 import { useResource } from "../../app/resource";
+import { serverNow } from "../../app/api";
 import { fmt } from "../../app/fmt";
 import type { Overview, Page } from "../../app/types";
 import { Bar, Said } from "../../ui/marks";
@@ -39,13 +40,16 @@ function Line({ of, budget }: { of: Series; budget: Budget }) {
   const [box, width] = useWidth<HTMLDivElement>();
   const h = 176, left = 48, right = 16, foot = 24, top = 14;
   const items = of.items;
-  const first = +new Date(items[0]!.day), last = +new Date(items.at(-1)!.day);
+  // Each day's point is its end: of today, now.
+  const last = serverNow();
+  const endOf = (i: { day: string }): number => Math.min(+new Date(i.day) + 86_400_000, last);
+  const first = endOf(items[0]!);
   const begins = +new Date(budget.periodStart), ends = +new Date(budget.periodEnd);
   const end = Math.max(last, ends);
   const most = Math.max(of.allocated, ...items.map((i) => i.remaining), 1);
   const x = (t: number): number => left + ((t - first) / Math.max(1, end - first)) * (width - left - right);
   const y = (v: number): number => top + (1 - Math.max(0, v) / most) * (h - top - foot);
-  const line = items.map((i, n) => `${n ? "L" : "M"}${x(+new Date(i.day)).toFixed(1)} ${y(i.remaining).toFixed(1)}`).join("");
+  const line = items.map((i, n) => `${n ? "L" : "M"}${x(endOf(i)).toFixed(1)} ${y(i.remaining).toFixed(1)}`).join("");
   const lastItem = items.at(-1)!;
   const rate = of.projection.dailyBurnRate / 86_400_000;
   const zero = rate > 0 ? last + Math.max(0, lastItem.remaining) / rate : Infinity;
@@ -53,6 +57,8 @@ function Line({ of, budget }: { of: Series; budget: Budget }) {
   const from = Math.max(first, begins), to = Math.min(zero, end);
   const leads = ends <= last ? "" : zero < ends ? `; at this pace they end on ${fmt.day(zero)}` : "; at this pace they last until the period ends";
   const at = x(last), tight = at > width - right - 72;
+  const below = y(lastItem.remaining) + 18; // the line comes down from the left: the label goes under it, where it has room
+  const labelAt = below < y(0) - 4 ? below : Math.max(12, y(lastItem.remaining) - 26);
   return (
     <div ref={box}>
       {width > 0 && (
@@ -64,7 +70,7 @@ function Line({ of, budget }: { of: Series; budget: Budget }) {
           {to > last && <path class={"ahead" + (zero < ends ? " warn" : "")} d={`M${at} ${y(lastItem.remaining)}L${x(to)} ${y(lastItem.remaining - rate * (to - last))}`} />}
           {zero < ends && <path class="zero" transform={`translate(${x(zero)},${y(0)})`} d="M0-5 5 4H-5Z"><title>{`spent on ${fmt.day(zero)}`}</title></path>}
           <circle cx={at} cy={y(lastItem.remaining)} r="3.5" fill="var(--ink)" stroke="var(--surface)" stroke-width="2" />
-          <text class="strong" x={at + (tight ? -8 : 8)} text-anchor={tight ? "end" : "start"} y={Math.max(12, y(lastItem.remaining) - 8)}>{short(lastItem.remaining)} left</text>
+          <text class="strong" x={at + (tight ? -8 : 8)} text-anchor={tight ? "end" : "start"} y={tight ? labelAt : Math.max(12, y(lastItem.remaining) - 8)}>{short(lastItem.remaining)} left</text>
           <text x={left} y={h - 6}>{fmt.day(first)}</text><text x={x(end)} y={h - 6} text-anchor="end">{fmt.day(end)}</text>
           {ends > from && <text x={x((from + ends) / 2) + 8} y={y(even((from + ends) / 2)) - 6}>even pace</text>}
         </svg>

@@ -1,6 +1,6 @@
 import "./overview.css";
 import { useResource } from "../../app/resource";
-import { overview, overviewFailed, refresh } from "../../app/overview";
+import { overview, overviewFailed, refresh, whereOf } from "../../app/overview";
 import { api, can, Problem, serverNow } from "../../app/api";
 import { href } from "../../app/base";
 import { fmt, second } from "../../app/fmt";
@@ -61,7 +61,6 @@ function Now({ o }: { o: Overview }) {
         {run?.doing && <span class="trunc">{run.doing}</span>}
         {run && <span>for&nbsp;<Since at={run.startedAt} /></span>}
         {run && run.tokens > 0 && <span class="num">{fmt.tokens(run.tokens)} tokens{run.microUsd > 0 && ` · ${fmt.money(run.microUsd)}`} so far</span>}
-        {o.running.length > 1 && <span>{fmt.plural(o.running.length - 1, "other run")} beside it</span>}
         {!run && o.beat.lastAt && <span>The last beat ended&nbsp;<Ago at={o.beat.lastAt} /></span>}
         {!run && o.beat.nextAt && o.state !== "stopped" && <span>the next comes in&nbsp;<Countdown to={o.beat.nextAt} over="a moment" /></span>}
       </p>
@@ -71,8 +70,8 @@ function Now({ o }: { o: Overview }) {
           const on = o.beat.running && o.beat.phase === phase;
           return (
             <li key={phase} class={on ? "on" : done ? "ok" : "todo"}><i />
-              <b>{<Glyph tone={on ? "active" : done ? "done" : "queued"} />}{capital(phase)}<span class="sr">: {on ? "runs" : done ? "done" : "not yet"}</span></b>
-              <small class="trunc">{done ? [done.text, done.durationMs ? fmt.duration(done.durationMs) : ""].filter(Boolean).join(" · ") : on ? "runs" : o.beat.running ? "not yet" : "–"}</small>
+              <b>{<Glyph tone={on ? "active" : done ? "done" : "queued"} />}{capital(phase)}<span class="sr">: {on ? "runs" : done ? "done" : o.beat.running ? "not yet" : "did not run"}</span></b>
+              <small class="trunc">{done ? [done.text, done.durationMs ? fmt.duration(done.durationMs) : ""].filter(Boolean).join(" · ") : on ? "runs" : o.beat.running ? "not yet" : o.beat.done.length ? "skipped" : "–"}</small>
             </li>
           );
         })}
@@ -99,7 +98,8 @@ const Verdict = ({ o }: { o: Overview }) => (
   </div>
 );
 
-const needPage: Record<string, string> = { approval: "approvals", heal: "skills", budget: "spend", lane: "lanes", agent: "agents", stop: "settings" };
+const needPage: Record<string, string> = { approval: "approvals", heal: "skills", budget: "spend", lane: "lanes", agent: "agents", stop: "settings", failure: "failures" };
+const mostNeeds = 4;
 
 function Needs({ o }: { o: Overview }) {
   const retry = async (id: string): Promise<void> => {
@@ -111,23 +111,23 @@ function Needs({ o }: { o: Overview }) {
       toast(error instanceof Problem ? error.message : "That did not work");
     }
   };
-  const failureOf = (id: string): string => o.failures.items.find((f) => f.id === id)?.kind ?? "task";
   return (
     <Panel title={<>Needs you{o.needs.length > 0 && <span class={"chip " + (o.needs.some((n) => n.tone === "person") ? "person" : "")}>{o.needs.length}</span>}</>} more={["Inbox", "approvals"]}>
       {o.needs.length === 0 ? <Clear title="Nothing needs you" /> : (
         <ul class="need">
-          {o.needs.slice(0, 6).map((n) => {
-            const failed = n.kind === "failure" ? failureOf(n.id) : "";
-            const to = n.kind === "approval" ? "approvals/" + n.id : n.kind === "lane" ? "lanes/" + encodeURIComponent(n.id)
-              : failed === "task" ? "tasks/" + n.id : failed === "execution" ? "failures" : failed === "message" ? "threads" : failed === "delivery" ? "webhooks" : needPage[n.kind] ?? "activity";
+          {o.needs.slice(0, mostNeeds).map((n) => {
+            const failure = n.kind === "failure" ? o.failures.items.find((f) => f.id === n.id) : undefined;
+            const failed = failure?.kind;
+            const to = n.kind === "approval" ? "approvals/" + n.id : n.kind === "lane" ? "lanes/" + encodeURIComponent(n.id) : failure ? whereOf(failure) : needPage[n.kind] ?? "activity";
             return (
-              <li key={n.kind + n.id}><Glyph tone={n.tone} /><div><a class="trunc lnk t" href={href(to)} title={n.title}>{n.title}</a><small class="why-at"><span class="trunc">{n.why}</span><span class="num">&nbsp;· <Ago at={n.at} /></span></small></div>
+              <li key={n.kind + n.id}><Glyph tone={n.tone} /><div><a class="trunc lnk t" href={href(to)} title={n.title}>{n.title}</a><small class="why-at"><span class="trunc">{fmt.words(n.why)}</span><span class="num">&nbsp;· <Ago at={n.at} /></span></small></div>
                 {failed === "task" && can("retry-agent-task")
                   ? <button type="button" class="btn sm" onClick={() => void retry(n.id)}>Retry<span class="sr"> {n.title}</span></button>
                   : <a class="btn sm" href={href(to)}>{n.kind === "approval" ? "Review" : "Open"}<span class="sr"> {n.title}</span></a>}
               </li>
             );
           })}
+          {o.needs.length > mostNeeds && <li><span /><a class="lnk muted" href={href(o.needs[mostNeeds]!.kind === "approval" ? "approvals" : "failures")}>and {fmt.count(o.needs.length - mostNeeds)} more</a></li>}
         </ul>
       )}
     </Panel>
@@ -184,7 +184,7 @@ function Tasks({ o }: { o: Overview }) {
             {shown(o, data.items.length).map((r) => (
               <li key={r.code}><div class="row"><a class="trunc lnk" href={href("tasks", { reasonCode: r.code })}><Glyph tone="queued" /> {capital(r.code.replaceAll("_", " "))}</a><small class="num">{fmt.plural(r.count, "task")}</small></div></li>
             ))}
-            {rest(o, data.items.length) > 0 && <li><a class="lnk muted" href={href("tasks", { status: "PENDING" })}>and {fmt.count(rest(o, data.items.length))}{o.tasks.waitingMore && " or more"} more wait</a></li>}
+            {rest(o, data.items.length) > 0 && <li><a class="lnk muted" href={href("tasks", { status: "PENDING" })}>and {o.tasks.waitingMore && "at least "}{fmt.count(rest(o, data.items.length))} more {rest(o, data.items.length) === 1 ? "waits" : "wait"}</a></li>}
           </ul>
         )}
       </Shown>
@@ -210,7 +210,7 @@ function Runs({ o }: { o: Overview }) {
   }));
   const next = o.beat.nextAt ? { row: 0, at: +new Date(o.beat.nextAt), title: "next beat " + fmt.clock(o.beat.nextAt, false) } : null;
   return (
-    <Panel title={`Last ${last} hours`} note={<span class="wide">each mark is one run; red failed, violet waits for a person</span>} more={["All traces", "traces"]}>
+    <Panel title={`Last ${last} hours`} note={<span class="wide">{traces.data?.nextCursor ? `the last ${traces.data.items.length} runs` : "each mark is one run"}; red failed, violet waits for a person</span>} more={["All traces", "traces"]}>
       <Shown of={traces} what="The runs">{() => <Strip rows={rows} hours={last} label={`Runs of the last ${last} hours by surface`} due={next} />}</Shown>
     </Panel>
   );

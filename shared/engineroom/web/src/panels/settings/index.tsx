@@ -39,7 +39,7 @@ function Form({ workspace: w, reload }: { workspace: Workspace; reload: () => vo
     try {
       const saved = await api.patch<Workspace>(`/workspaces/${seg(w.id)}`, {
         ...(name !== w.name ? { name } : {}),
-        ...(changed.length ? { settings: Object.fromEntries(changed.map((k) => [k, values[k] === "" ? null : Number(values[k])])) } : {}),
+        ...(changed.length ? { settings: Object.fromEntries(changed.map((k) => [k, values[k] === "" ? null : unitOf(k) > 1 ? Math.round(Number(values[k]) * unitOf(k)) : Number(values[k])])) } : {}),
       });
       // The answer may differ from what was typed: a field that was emptied has its default.
       read.current = { name: saved.name, now: numbersOf(saved) };
@@ -66,7 +66,7 @@ function Form({ workspace: w, reload }: { workspace: Workspace; reload: () => vo
             {keys.filter((k) => k in now).map((k) => (
               <label key={k} class={values[k] !== now[k] ? "field changed" : "field"}>
                 <span>{labels[k] ?? k}</span>
-                <input type="number" name={k} value={values[k]} disabled={!may} placeholder="default" onInput={(e) => setValues({ ...values, [k]: e.currentTarget.value })} />
+                <input type="number" step={unitOf(k) > 1 ? "any" : undefined} name={k} value={values[k]} disabled={!may} placeholder="default" onInput={(e) => setValues({ ...values, [k]: e.currentTarget.value })} />
                 {values[k] !== now[k] && <small>was {now[k]}</small>}
                 {wrong[k] && <small class="err" role="alert">{wrong[k]}</small>}
               </label>
@@ -81,8 +81,11 @@ function Form({ workspace: w, reload }: { workspace: Workspace; reload: () => vo
   );
 }
 
+// unitOf is how much of what the API counts is one of what people read: money is in millionths of a dollar.
+const unitOf = (name: string): number => (name.endsWith("MicroUsd") ? 1_000_000 : 1);
+
 function numbersOf(w: Workspace): Record<string, string> {
-  return Object.fromEntries(Object.entries(w.settings).filter(([, v]) => typeof v === "number").map(([k, v]) => [k, String(v)]));
+  return Object.fromEntries(Object.entries(w.settings).filter(([, v]) => typeof v === "number").map(([k, v]) => [k, String(Number(v) / unitOf(k))]));
 }
 
 // fieldsOf reads a refusal's fields: "settings.stepsPerRun must be 1 to 1000".

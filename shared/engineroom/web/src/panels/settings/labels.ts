@@ -2,8 +2,8 @@
 export const labels: Record<string, string> = {
   stepsPerRun: "Model calls of one run", toolRetries: "Tries after a call that could not be made", skillTimeout: "Seconds that a skill may take",
   approvalHours: "Hours that a call waits for a person", beatModelCalls: "Model calls of one beat", beatTokens: "Tokens of one beat",
-  beatMicroUsd: "Millionths of a dollar of one beat (0: no bound of its own)", dayTokens: "Tokens of all beats of a day",
-  dayMicroUsd: "Millionths of a dollar of all beats of a day (0: no bound of its own)", beatMemories: "New memories of one beat",
+  beatMicroUsd: "Dollars of one beat (0: no bound)", dayTokens: "Tokens of all beats of a day",
+  dayMicroUsd: "Dollars of all beats of a day (0: no bound)", beatMemories: "New memories of one beat",
   reflectHours: "Hours between two reflections (0: none)", threadParkingHours: "Hours that a thread waits for a person",
   chatVisitorMessages: "Messages of one visitor in a minute", chatMessages: "Messages of all visitors in a minute",
   chatTokens: "Tokens of one conversation in 24 hours", chatOutputTokens: "Tokens of one answer to a visitor", sessionQueue: "Messages that may wait in one conversation",

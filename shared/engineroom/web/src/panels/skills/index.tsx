@@ -5,7 +5,7 @@ import { useResource } from "../../app/resource";
 import { go, useQuery } from "../../app/router";
 import type { Page } from "../../app/types";
 import { Ago, Said, Status, Tag } from "../../ui/marks";
-import { Callout, Filters, PageHead, Panel, Search, Toggle } from "../../ui/parts";
+import { Callout, Filters, Outputs, PageHead, Panel, Search, Toggle } from "../../ui/parts";
 import { Empty, Filtered, Shown } from "../../ui/states";
 import { create, disable, enable, release, stop, test, undo } from "./actions";
 import { Detail } from "./detail";
@@ -40,7 +40,10 @@ export default function Skills({ id }: { id?: string }) {
 
   return (
     <div class="page">
-      <PageHead title="Skills" acts={can("create-skill") && <button class="btn primary" onClick={() => after(create())}>New skill</button>}>
+      <PageHead title="Skills" acts={<>
+        <Outputs path="/skills/health" params={{ days: 14 }} />
+        {can("create-skill") && <button class="btn primary" onClick={() => after(create())}>New skill</button>}
+      </>}>
         What the agent can do, and how each skill does lately.
       </PageHead>
       {switches.data?.items.filter((s) => s.scope !== "workspace").map((s) => (

@@ -129,7 +129,9 @@ function mark(u: uPlot, p: Points, b: Budget, of: (name: string) => string) {
   const words = `${fmt.tokens(Math.max(0, b.remaining))} left`;
   const right = x + 12 * px + c.measureText(words).width > u.width * px; // the line comes down from there: further up
   c.textAlign = right ? "right" : "left";
-  c.fillText(words, x + (right ? 6 : 8) * px, y - (right ? 20 : 8) * px);
+  // The line comes down from the left: the label goes under it, where it has room.
+  const below = y + 18 * px < at(p.xs[now]!, 0)[1] - 4 * px;
+  c.fillText(words, x + (right ? -6 : 8) * px, y + (!right ? -8 : below ? 18 : -26) * px);
   if (p.zero !== null) {
     const [zx, zy] = at(p.zero, 0);
     c.fillStyle = of("warn");

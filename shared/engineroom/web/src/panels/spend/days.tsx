@@ -17,7 +17,7 @@ export function stackOf(rows: Usage[], from: number, to: number): Stack {
   for (const r of rows) sum.set(r.keys?.[1] ?? "", (sum.get(r.keys?.[1] ?? "") ?? 0) + r.totalTokens);
   const largest = [...sum.entries()].sort((a, b) => b[1] - a[1]).map(([name]) => name);
   const own = largest.length > 3 ? largest.slice(0, 2) : largest;
-  const groups = largest.length > 3 ? [...own, `${largest.length - 2} others`] : own;
+  const groups = largest.length > 3 ? [...own, largest.length === 3 ? "1 other" : `${largest.length - 2} others`] : own;
   const days: Stack["days"] = [];
   for (let t = Math.floor(from / dayMs) * dayMs; t < to; t += dayMs) {
     const day = new Date(t).toISOString().slice(0, 10);

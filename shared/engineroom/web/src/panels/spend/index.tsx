@@ -113,7 +113,7 @@ function Using({ main, now }: { main?: Budget; now: number }) {
   );
 }
 
-const most = 8;
+const most = 6;
 
 type Sum = Pick<Usage, "key" | "calls" | "totalTokens" | "costMicroUsd">;
 
@@ -125,7 +125,7 @@ function Sums({ rows, by }: { rows: Usage[]; by: string }) {
   const head = sorted.slice(0, most);
   const rest = sorted.slice(most);
   if (rest.length) {
-    head.push({ key: `${rest.length} others`, calls: 0, totalTokens: rest.reduce((n, r) => n + r.totalTokens, 0), costMicroUsd: rest.reduce((n, r) => n + r.costMicroUsd, 0) });
+    head.push({ key: rest.length === 1 ? "1 other" : `${rest.length} others`, calls: 0, totalTokens: rest.reduce((n, r) => n + r.totalTokens, 0), costMicroUsd: rest.reduce((n, r) => n + r.costMicroUsd, 0) });
   }
   const largest = Math.max(1, ...head.map(of));
   return (

@@ -13,7 +13,7 @@ export interface Shelf {
 }
 
 function subtitle(t: Task, names: Map<string, string>) {
-  const agent = t.agentId && (names.get(t.agentId) ?? fmt.short(t.agentId, 8));
+  const agent = t.agentId && (names.get(t.agentId) ?? (names.size ? fmt.short(t.agentId, 8) : "")); // the names come a little later
   const parts = (...list: (string | undefined | false)[]): string => list.filter(Boolean).join(" · ");
   switch (statusOf(t)) {
     case "RUNNING":

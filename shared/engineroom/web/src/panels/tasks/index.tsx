@@ -115,7 +115,7 @@ function TaskBoard({ query, filter, names, selected, onCreate }: Props) {
     if (page) shelves[status] = { items: page.items, more: !!page.nextCursor };
   });
   if (Object.values(shelves).every((s) => !s?.items.length)) {
-    return filtered(query) ? <section class="panel"><Filtered what="task" clear={clear} /></section> : <NoTask onCreate={onCreate} />;
+    return filtered(query) ? <section class="panel"><Filtered what="task" all="/agent-tasks" clear={clear} /></section> : <NoTask onCreate={onCreate} />;
   }
   return <Board shelves={shelves} names={names} selected={selected} />;
 }
@@ -138,7 +138,7 @@ function TaskList({ query, filter, names, selected, onCreate }: Props) {
   if (pages.error && !pages.items) return <section class="panel"><Failed error={pages.error} what="Tasks" retry={pages.reload} /></section>;
   if (!pages.items) return <section class="panel"><Loading lines={8} /></section>;
   const tasks = pages.items;
-  if (!tasks.length) return filtered(query) ? <section class="panel"><Filtered what="task" clear={clear} /></section> : <NoTask onCreate={onCreate} />;
+  if (!tasks.length) return filtered(query) ? <section class="panel"><Filtered what="task" all="/agent-tasks" clear={clear} /></section> : <NoTask onCreate={onCreate} />;
   const chosen = tasks.filter((t) => picked.has(t.id));
   const each = async (action: string): Promise<void> => {
     for (const t of chosen) await one[action]!(t);

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { api, can, confirm, Copy, curl, Empty, Failed, fmt, go, href, Icon, listen, Loading, type Page, seg, Since, Status, Tag, toast, useResource } from "../../ui";
-import { type Message, ordinal, type Outgoing, resendable, stateOf, type Thread, waits, type Why } from "./thread";
+import { type Message, nameOf, ordinal, type Outgoing, resendable, stateOf, type Thread, waits, type Why } from "./thread";
 
 const most = 10; // pages of 200 messages
 
@@ -60,10 +60,10 @@ export function Conversation({ id, known, changed }: { id: string; known?: Threa
   const afterwards = () => { why.reload(); void again(); changed(); };
 
   return (
-    <section class="panel" aria-label={`Conversation with ${t.address}`}>
+    <section class="panel" aria-label={`Conversation with ${nameOf(t)}`}>
       <div class="ph">
         <button class="btn ghost icon hide-d" aria-label="Back to all threads" onClick={() => go(href("threads") + location.search)}><Icon name="back" /></button>
-        <h2 class="trunc">{t.address}</h2> <Tag>{t.channel}</Tag><small class="mono hide-p">{t.id}</small><span class="grow" />
+        <h2 class="trunc">{nameOf(t)}</h2> <Tag>{t.channel}</Tag><small class="mono hide-p">{t.id}</small><span class="grow" />
         <Copy small text={() => curl(`/threads/${t.id}/messages`)} said="Copied as curl" />
       </div>
       <LockBar thread={t} why={why.data} after={afterwards} />
@@ -82,7 +82,7 @@ function LockBar({ thread: t, why, after }: { thread: Thread; why?: Why; after: 
   const frees = why?.freesAt ?? t.holder?.expiresAt;
   const unlock = async () => {
     const answer = await confirm({
-      title: `Unlock the conversation with ${t.address}?`,
+      title: `Unlock the conversation with ${nameOf(t)}?`,
       effect: `${agent} may not speak in it any more until it takes the thread again.${t.queued ? ` ${t.queued === 1 ? "The queued message goes" : `The first of ${t.queued} queued messages goes`} out next.` : ""}`,
       reason: true,
       action: "Force unlock",
@@ -157,7 +157,7 @@ function Messages({ thread: t, spoken, why, after }: { thread: Thread; spoken: S
 
 function Bubble({ thread: t, message: m, sent }: { thread: Thread; message: Message; sent?: Outgoing }) {
   const theirs = m.role === "user";
-  const who = theirs ? t.address : m.executionId && m.executionId === t.holder?.executionId ? t.holder.agent : "agent";
+  const who = theirs ? (t.address === t.id ? "person" : t.address) : m.executionId && m.executionId === t.holder?.executionId ? t.holder.agent : "agent";
   return (
     <div class={theirs ? "msg" : "msg out"}>
       <span class="text">{m.body}</span>

@@ -24,3 +24,6 @@ export function ordinal(n: number): string {
   const last = n % 100 > 10 && n % 100 < 14 ? 0 : n % 10;
   return n + (["th", "st", "nd", "rd"][last] ?? "th");
 }
+
+/** nameOf is who a conversation is with. One that a client began has its own id as its address. */
+export const nameOf = (t: Thread): string => (t.address === t.id ? `${t.channel.charAt(0).toUpperCase()}${t.channel.slice(1)} …${t.id.slice(-6)}` : t.address);

@@ -28,7 +28,7 @@ const columns: Column<TraceRow>[] = [
   { key: "started", head: "Started", width: "96px", class: "muted", cell: (t) => <Time at={t.startedAt} /> },
   { key: "status", head: "Status", width: "124px", cell: (t) => <Status kind="execution" value={t.status} /> },
   { key: "title", head: "Trace", cell: (t) => <><b class="nb">{titleOf(t)}</b> <span class={t.error ? "err" : "muted"}>{t.error ?? ""}</span></> },
-  { key: "id", head: "Id", width: "190px", wide: "desk", class: "mono muted", cell: (t) => <span title={t.traceId}>{fmt.short(t.traceId, 20)}</span> },
+  { key: "id", head: "Id", width: "134px", wide: "desk", class: "mono muted", cell: (t) => <span title={t.traceId}>{fmt.short(t.traceId, 12)}</span> },
   { key: "surface", head: "Surface", width: "100px", wide: true, cell: (t) => <Tag>{t.surface}</Tag> },
   { key: "agent", head: "Agent", width: "120px", wide: true, class: "muted", cell: (t) => t.agent },
   { key: "took", head: "Took", width: "92px", right: true, cell: (t) => <Took of={t} /> },
@@ -69,7 +69,7 @@ function Traces({ query }: { query: URLSearchParams }) {
       <section class="panel">
         {pages.items ? (
           pages.items.length ? <List label="Traces" rows={pages.items} columns={columns} rowKey={(t) => t.traceId} href={(t) => href("traces/" + t.traceId)} picked={picked} onPick={pick} onEnd={pages.more} />
-            : filtered ? <Filtered what="trace" clear={() => setQuery(Object.fromEntries(names.map((n) => [n, null])))} />
+            : filtered ? <Filtered what="trace" all="/traces" clear={() => setQuery(Object.fromEntries(names.map((n) => [n, null])))} />
             : <Empty title="No trace yet" command="lanekeeper trigger heartbeat">A trace is everything that one cause sets off: a beat, a message, a webhook.</Empty>
         ) : pages.error ? <Failed error={pages.error} retry={pages.reload} what="Traces" /> : <Loading lines={8} />}
       </section>

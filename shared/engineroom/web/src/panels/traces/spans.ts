@@ -33,7 +33,16 @@ export function spansOf(t: Trace): Span[] {
   const known = new Set(executions.map((e) => e.id));
   const spans: Span[] = [];
   const placed = new Set<Hold>();
-  const startOf = (a: Activity): number => (a.startedAt ? ms(a.startedAt) : ms(a.createdAt) - a.durationMs);
+  // A phase that found no work is written together with the next one, and began before it.
+  const idle = new Map<string, number>();
+  const startOf = (a: Activity): number => idle.get(a.id) ?? (a.startedAt ? ms(a.startedAt) : ms(a.createdAt) - a.durationMs);
+
+  // What a run that waits for a person has asked last, it still waits for.
+  const asked = new Map<string, Activity>();
+  for (const a of t.activities) {
+    const e = a.status === "pending_approval" && executions.find((e) => e.id === a.executionId);
+    if (e && e.status === "waiting") asked.set(e.id, a);
+  }
 
   const hold = (h: Hold, depth: number, parent: string | null): void => {
     placed.add(h);
@@ -47,7 +56,7 @@ export function spansOf(t: Trace): Span[] {
     const kind = of === "end" ? "tool" : of;
     spans.push({
       id: a.id, kind, depth, name: nameOf(a), extra: gist(a), start: startOf(a),
-      end: startOf(a) + a.durationMs, tone: toneOf("activity", a.status), cost: costOf(a), parent, children: 0, activity: a,
+      end: a.status === "pending_approval" && a === asked.get(a.executionId ?? "") ? null : startOf(a) + a.durationMs, tone: toneOf("activity", a.status), cost: costOf(a), parent, children: 0, activity: a,
     });
   };
   const within = (id: string | null): (Execution | Activity | Hold)[] => [
@@ -68,8 +77,12 @@ export function spansOf(t: Trace): Span[] {
     const phaseOf = (x: Execution | Activity | Hold): number => {
       const own = phases.indexOf(x as Activity);
       if (own >= 0 || "acquiredAt" in x) return own;
-      return phases.findIndex((p) => begins(x) <= endOf(p));
+      const runs = phases.findIndex((p) => startOf(p) <= begins(x) && begins(x) <= endOf(p));
+      return runs >= 0 ? runs : phases.findIndex((p) => begins(x) <= endOf(p));
     };
+    for (let i = phases.length - 2; i >= 0; i--) {
+      if (!phases[i]!.durationMs) idle.set(phases[i]!.id, Math.min(startOf(phases[i]!), startOf(phases[i + 1]!)));
+    }
     const order = new Map(all.map((x) => [x, phaseOf(x)]));
     const rank = (x: Execution | Activity | Hold): number => (order.get(x)! < 0 && !("acquiredAt" in x) ? phases.length : order.get(x)!);
     const inside = all.sort((a, b) => rank(a) - rank(b) || Number(phases.includes(b as Activity)) - Number(phases.includes(a as Activity)) || begins(a) - begins(b));
@@ -166,7 +179,9 @@ export function ticksOf(axis: Axis, first: number): { at: number; text: string }
       t = Math.floor((axis.cut.to - first) / step) * step;
       continue;
     }
-    ticks.push({ at: axis.at(time), text: t === 0 ? "0" : t < 1000 ? t + " ms" : t < 120_000 ? t / 1000 + " s" : fmt.duration(t) });
+    const at = axis.at(time);
+    if (t > 0 && (at > 0.95 || (axis.cut && Math.abs(at - axis.at(axis.cut.from) - cutShare / 2) < 0.1))) continue; // no room for its words
+    ticks.push({ at, text: t === 0 ? "0" : t < 1000 ? t + " ms" : t < 120_000 ? t / 1000 + " s" : fmt.duration(t) });
   }
   return ticks;
 }

@@ -1,4 +1,5 @@
-import { api, can, Choose, Code, Copy, curl, Empty, Facts, Filtered, Filters, fmt, go, href, List, Outputs, type Page, Pane, Panel, Seg, setQuery, Shown, Status, Tag, Time, toast, TraceLink, useQuery, useResource } from "../../ui";
+import { usePages } from "../../app/pages";
+import { api, can, Choose, Code, Copy, curl, Empty, Facts, Failed, Filtered, Filters, fmt, go, href, List, Loading, Outputs, type Page, Pane, Panel, Seg, setQuery, Shown, Status, Tag, Time, toast, TraceLink, useQuery, useResource } from "../../ui";
 import { at, type Delivery, type Endpoint, host, next } from "./webhook";
 
 const statuses = {
@@ -16,11 +17,11 @@ export function Deliveries({ id }: { id?: string }) {
   const [query] = useQuery();
   const direction = query.get("direction") === "outbound" ? "outbound" : "inbound";
   const out = direction === "outbound";
-  const params = { direction, status: query.get("status"), [out ? "endpointId" : "sourceId"]: query.get(out ? "endpointId" : "sourceId"), limit: 200 };
-  const list = useResource<Page<Delivery>>("/deliveries", params, { kinds: ["delivery.", "webhook.", "inbox.", "activity"], apart: 10_000, every: 30_000 });
+  const params = { direction, status: query.get("status"), [out ? "endpointId" : "sourceId"]: query.get(out ? "endpointId" : "sourceId"), limit: 100 };
+  const list = usePages<Delivery>("/deliveries", params, (d) => d.id, { kinds: ["delivery.", "webhook.", "inbox.", "activity"], apart: 10_000, every: 30_000 });
   const endpoints = useResource<Page<Endpoint>>(out ? "/webhook-endpoints" : null, { limit: 200 });
   const url = (d: Delivery) => endpoints.data?.items.find((e) => e.id === d.endpointId)?.url;
-  const rows = list.data?.items ?? [];
+  const rows = list.items ?? [];
   const back = () => go(href("webhooks", query));
   return (
     <div class={id ? "split open" : undefined}>
@@ -28,12 +29,12 @@ export function Deliveries({ id }: { id?: string }) {
         <Filters>
           <Seg label="Direction" now={direction} of={[["inbound", "In"], ["outbound", "Out"]]} onChange={(v) => setQuery({ direction: v === "outbound" ? v : null, status: null, sourceId: null, endpointId: null })} />
           <Choose name="status" label="Status" options={statuses[direction]} />
-          <Outputs path="/deliveries" params={params} />
+          <span class="grow" /><Outputs path="/deliveries" params={params} />
         </Filters>
         <Panel title={out ? "What went out" : "What came in"} note={out ? "each attempt, newest first" : "newest first"}>
-          <Shown of={list} what="The deliveries">
-            {() => rows.length ? (
-              <List label={out ? "Attempts to deliver" : "Webhooks that came"} rows={rows} rowKey={(d) => d.id} selected={id} href={(d) => href("webhooks/" + d.id, query)}
+          {list.error && !list.items ? <Failed error={list.error} retry={list.reload} what="The deliveries" /> : !list.items ? <Loading lines={6} />
+            : rows.length ? (
+              <List label={out ? "Attempts to deliver" : "Webhooks that came"} rows={rows} rowKey={(d) => d.id} selected={id} href={(d) => href("webhooks/" + d.id, query)} onEnd={list.more}
                 columns={[
                   { key: "what", head: "Delivery", cell: (d) => <span class="trunc block"><b class="strong">{d.event || "(no event)"}</b> <span class="muted mono">{fmt.short(d.deliveryId ?? d.id, 14)}</span></span> },
                   { key: "status", head: "Status", width: "132px", cell: (d) => <Delivered of={d} /> },
@@ -43,10 +44,9 @@ export function Deliveries({ id }: { id?: string }) {
                   { key: "at", head: "At", width: "104px", right: true, cell: (d) => <Time at={at(d)} /> },
                 ]} />
             ) : query.get("status") || query.get("sourceId") || query.get("endpointId")
-              ? <Filtered what="delivery" clear={() => setQuery({ status: null, sourceId: null, endpointId: null })} />
+              ? <Filtered what="delivery" all="/deliveries" keep={{ direction }} clear={() => setQuery({ status: null, sourceId: null, endpointId: null })} />
               : out ? <Empty title="Nothing was sent out yet" action={<a class="btn" href="?view=endpoints">Endpoints</a>}>An endpoint is a URL that is told of events. Add one, and each attempt to reach it stands here.</Empty>
                 : <Empty title="No webhook came yet" action={<a class="btn" href="?view=sources">Sources</a>}>A source may send webhooks, and its rules say what they do. What it sends stands here.</Empty>}
-          </Shown>
         </Panel>
       </div>
       {id && <Detail id={id} known={rows.find((d) => d.id === id)} others={rows} close={back} changed={list.reload} />}
