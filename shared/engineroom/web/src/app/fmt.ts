@@ -4,11 +4,8 @@ import { serverNow } from "./api";
 /** second is the server's time, once a second; it stands still while the page is stale. */
 export const second = signal(Date.now());
 
-/** zone is the time zone on display: "local", "UTC" or the name of one. */
+/** zone is the time zone on display: "local", "UTC" or the name of one. A workspace has none of its own. */
 export const zone = signal(new URLSearchParams(location.search).get("tz") ?? stored("lk-zone") ?? "local");
-
-/** workspaceZone is the zone of the workspace's settings. */
-export const workspaceZone = signal("UTC");
 
 function stored(name: string): string | null {
   try {
@@ -33,7 +30,7 @@ const ms = (at: When): number => (at === null || at === undefined || at === "" ?
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 function format(options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
-  const of = zone.value === "local" ? undefined : zone.value === "workspace" ? workspaceZone.value : zone.value;
+  const of = zone.value === "local" ? undefined : zone.value;
   const key = JSON.stringify(options) + of;
   let f = formats.get(key);
   if (!f) {

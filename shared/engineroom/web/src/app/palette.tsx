@@ -54,8 +54,8 @@ function commands(): Command[] {
   }
   if (can("set-kill-switch")) all.push({ name: o?.stop ? "Release the stop" : "Stop everything", icon: "stop", hint: "kill switch", act: () => void stopOrRelease() });
   all.push({ name: "Switch theme", icon: "theme", hint: "light or dark", act: switchTheme });
-  for (const z of ["local", "UTC", "workspace"]) {
-    if (zone.value !== z) all.push({ name: "Times in " + (z === "local" ? "local time" : z === "UTC" ? z : "the workspace's zone"), icon: "clock", hint: "time zone", act: () => setZone(z) });
+  for (const z of ["local", "UTC"]) {
+    if (zone.value !== z) all.push({ name: "Times in " + (z === "local" ? "local time" : z), icon: "clock", hint: "time zone", act: () => setZone(z) });
   }
   all.push({ name: single.on ? "Switch single keys off" : "Switch single keys on", icon: "menu", hint: "keyboard", act: () => { single.set(!single.on); toast(single.on ? "Single keys are on" : "Single keys are off"); } });
   return all;

@@ -89,7 +89,7 @@ const Verdict = ({ o }: { o: Overview }) => (
       {o.verdict.lines.map((line) => {
         return (
           <li key={line.key}><Glyph tone={line.tone} /><span class="sr">{line.tone === "done" ? "" : line.tone === "warn" ? "Warning: " : "Failed: "}</span>
-            {line.link ? <a class="lnk trunc" href={href(linkOf(line.link))}>{line.text}</a> : <span class="trunc first">{line.text}</span>}
+            {line.link ? <a class="lnk trunc" href={href(linkOf(line.link))} title={line.text}>{line.text}</a> : <span class="trunc first">{line.text}</span>}
             <span class="d" title={line.detail}>{line.detail}</span>
           </li>
         );

@@ -12,7 +12,7 @@ export function plain(sentence: string): string {
 
 /** full is plain, as a whole sentence. */
 export function full(sentence: string): string {
-  const text = plain(sentence).trim();
+  const text = plain(sentence).trim().replace(/ which is ([A-Z]+)/, (_, status: string) => " which is " + status.toLowerCase());
   return text ? text[0]!.toUpperCase() + text.slice(1) + (/[.!?…]$/.test(text) ? "" : ".") : "";
 }
 

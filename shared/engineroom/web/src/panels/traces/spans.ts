@@ -181,7 +181,7 @@ export function ticksOf(axis: Axis, first: number): { at: number; text: string }
     }
     const at = axis.at(time);
     if (t > 0 && (at > 0.95 || (axis.cut && Math.abs(at - axis.at(axis.cut.from) - cutShare / 2) < 0.1))) continue; // no room for its words
-    ticks.push({ at, text: t === 0 ? "0" : t < 1000 ? t + " ms" : t < 120_000 ? t / 1000 + " s" : fmt.duration(t) });
+    ticks.push({ at, text: t === 0 ? "0" : t < 1000 ? t + " ms" : t < 120_000 ? t / 1000 + " s" : step < 60_000 ? fmt.countdown(t) : fmt.duration(t) });
   }
   return ticks;
 }
