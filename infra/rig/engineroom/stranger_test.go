@@ -86,7 +86,8 @@ func asAMember(r *room) {
 	r.until(`location.pathname === "/engine/overview" && document.querySelector("#main h1, #main .sentence")`)
 	r.signedIn = true
 	for _, page := range pages {
-		r.open(page)
+		r.visit(page)
+		r.settles()
 		if may := eval[[]string](r, `[...document.querySelectorAll("#main button, .top button")].map(b => b.textContent.trim()).filter(t =>
 			/^(Stop|New (skill|budget|API key|secret|endpoint|source|automation)|Approve|Reject|Release|Register agent|Add a member|Reallocate|Run a beat)/.test(t))`); len(may) > 0 {
 			r.Errorf("%s offers a member %q", page, may)
@@ -163,7 +164,7 @@ func (r *room) visit(page string) {
 		link.click();
 		link.remove();
 	})()`, nil))
-	r.until(`location.pathname === "/engine/` + page + `"`)
+	r.until(`location.pathname + location.search === "/engine/` + page + `"`)
 }
 
 // refuse makes the reads of the page, but for those of its frame, end as the JavaScript function says.
