@@ -56,8 +56,10 @@ func hostile(r *room) {
 		"tasks/" + ids.task, "tasks/" + ids.failed, "objectives/" + ids.objective, "memory/" + ids.memory, "threads/" + ids.thread, "agents/" + ids.agent,
 		"automations/" + ids.automation, "skills/" + ids.skill, "traces/" + ids.trace, "lanes", "audit", "keys", "failures", "webhooks?view=endpoints",
 	}
+	r.open("overview")
 	for _, page := range visit {
-		r.open(page)
+		r.visit(page)
+		r.settles()
 		var got struct {
 			Ran   any
 			Alien []string
