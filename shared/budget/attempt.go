@@ -128,8 +128,8 @@ func repeating(over []Budget) (due, current []Budget) {
 }
 
 // begin makes the next periods of the scopes' budgets whose period is over, under the lock of the
-// workspace's row, which only transactions take that lock no budget afterwards. A period ends where a
-// planned one begins. The reservations of open attempts go on in the new period.
+// workspace's row. The caller holds no budget yet: a transaction that has the workspace's row may lock
+// budgets, and one that has budgets never waits for that row. A period ends where a planned one begins. The reservations of open attempts go on in the new period.
 func (s *Store) begin(ctx context.Context, tx Tx, scopes string) error {
 	var now time.Time
 	var over []Budget

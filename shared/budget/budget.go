@@ -6,7 +6,7 @@
 //
 // A decision is made under the locks of the budgets' rows, which are taken in the order of their
 // ids, in a statement that begins after them. A caller that adds a period first locks the
-// workspace's row, and locks no budget. The reserved amount is never incremented or decremented: it
+// workspace's row, before any budget. The reserved amount is never incremented or decremented: it
 // is always computed as the sum of the live reservations.
 //
 // A budget renews itself: the first reservation after the end of its period makes the next period,

@@ -79,10 +79,17 @@ SELECT to_char(l.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), CAST(sum(l.total_
  ORDER BY 1;
 
 -- name: LockCovers
+-- None while one of the scopes needs its next period: who makes that waits for the workspace's row, and must
+-- not hold a budget that the present holder of that row may want.
 SELECT b.id
   FROM usage_budgets b
   JOIN jsonb_array_elements(CAST($2 AS jsonb)) c ON b.scope = c ->> 0 AND b.scope_id = c ->> 1
  WHERE b.workspace_id = $1 AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
+   AND NOT EXISTS (
+     SELECT 1 FROM jsonb_array_elements(CAST($2 AS jsonb)) d JOIN usage_budgets o ON o.workspace_id = $1 AND o.scope = d ->> 0 AND o.scope_id = d ->> 1
+      WHERE o.period_end <= (SELECT lk_now()) AND o.created_by <> 'lanekeeper'
+        AND NOT EXISTS (SELECT 1 FROM usage_budgets n WHERE n.workspace_id = $1 AND n.scope = o.scope AND n.scope_id = o.scope_id
+                           AND n.period_start > o.period_start AND n.period_start <= (SELECT lk_now())))
  ORDER BY b.id
    FOR NO KEY UPDATE OF b;
 

@@ -73,10 +73,16 @@ SELECT strftime('%Y-%m-%d', l.created_at / 1000000, 'unixepoch'), CAST(sum(l.tot
  ORDER BY 1;
 
 -- name: LockCovers
+-- None while one of the scopes needs its next period.
 SELECT b.id
   FROM usage_budgets b
   JOIN json_each($2) c ON b.scope = c.value ->> 0 AND b.scope_id = c.value ->> 1
- WHERE b.workspace_id = $1 AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now());
+ WHERE b.workspace_id = $1 AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
+   AND NOT EXISTS (
+     SELECT 1 FROM json_each($2) d JOIN usage_budgets o ON o.workspace_id = $1 AND o.scope = d.value ->> 0 AND o.scope_id = d.value ->> 1
+      WHERE o.period_end <= (SELECT lk_now()) AND o.created_by <> 'lanekeeper'
+        AND NOT EXISTS (SELECT 1 FROM usage_budgets n WHERE n.workspace_id = $1 AND n.scope = o.scope AND n.scope_id = o.scope_id
+                           AND n.period_start > o.period_start AND n.period_start <= (SELECT lk_now())));
 
 -- name: LookCovers
 -- For each scope in $2 the newest budget that has begun, even if its period is over.

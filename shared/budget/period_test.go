@@ -1,12 +1,16 @@
 package budget_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
@@ -69,6 +73,56 @@ func TestAPersonsBudgetGoesOnByItself(t *testing.T) {
 			t.Errorf("the period before the planned one is %s to %s", last.Start, last.End)
 		}
 	})
+}
+
+// TestWhoBeginsAPeriodHoldsNoBudget: while it waits for the workspace's row, who has that row gets each
+// budget.
+func TestWhoBeginsAPeriodHoldsNoBudget(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnPostgres) // SQLite has one writer
+	noon := time.Now().UTC().Truncate(24 * time.Hour).Add(36 * time.Hour)
+	e.Skew.Advance(time.Until(noon))
+	w := newWorld(t, e, noon)
+	w.create(t, w.month(budget.Global, "", 1000))
+	project := w.project(t)
+	short := w.month(budget.Project, project, 1000)
+	short.End = w.noon.Add(2 * time.Hour)
+	w.create(t, short)
+	w.Skew.Advance(3 * time.Hour)
+	locked := make(chan error, 1)
+	check(t, w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		if _, err := tx.Exec(ctx, w.q.HoldWorkspace); err != nil {
+			return err
+		}
+		go func() {
+			locked <- w.DB.Tx(context.WithoutCancel(t.Context()), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.s.Lock(ctx, tx, []budget.Cover{{Project: project}})
+				return err
+			})
+		}()
+		w.awaitWaiter(t)
+		_, err := w.s.Lock(ctx, tx, []budget.Cover{{}})
+		return err
+	}))
+	check(t, <-locked)
+	if all := w.all(t); len(all) != 3 {
+		t.Errorf("%d budgets, want 3", len(all))
+	}
+}
+
+// awaitWaiter returns when a session of Postgres waits for a lock.
+func (w world) awaitWaiter(t testing.TB) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), w.URL)
+	check(t, err)
+	defer conn.Close(context.Background())
+	for range 2000 {
+		var waiting bool
+		check(t, conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted), pg_sleep(0.005)").Scan(&waiting, nil))
+		if waiting {
+			return
+		}
+	}
+	t.Fatal("nobody waits")
 }
 
 func TestManyWhoBeginADayMakeOneBudget(t *testing.T) {

@@ -27,3 +27,5 @@ UPDATE usage_budgets SET allocated_micro_usd = $3 WHERE workspace_id = $1 AND id
 UPDATE agent_task_attempts SET ended_at = lk_now(), outcome = 'aborted' WHERE workspace_id = $1 AND ended_at IS NULL;
 -- name: UsedByTask
 SELECT task_id, CAST(sum(total_tokens) AS bigint) FROM agent_usage_logs WHERE workspace_id = $1 AND task_id IS NOT NULL GROUP BY task_id;
+-- name: HoldWorkspace
+UPDATE workspaces SET name = name WHERE id = $1;
