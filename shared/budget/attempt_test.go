@@ -10,6 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
@@ -272,6 +273,40 @@ func TestWhatIsUsedBeyondTheReservationIsOverdraft(t *testing.T) {
 		}
 	})
 }
+
+// TestAReportLosesKnownSecrets in what it says of the model and of the operation. The model's price is that of
+// the name that was reported.
+func TestAReportLosesKnownSecrets(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		c := budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}
+		number, _ := w.assign(t, c, 600, 1000)
+		known := redact.New(nil)
+		known.Add(secret("hunter2-hunter2"))
+		check(t, w.DB.Tx(redact.With(t.Context(), known), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			l, err := w.s.Lock(ctx, tx, []budget.Cover{c})
+			if err != nil {
+				return err
+			}
+			out, err := w.s.Report(ctx, tx, l, budget.Report{
+				Usage: llm.Usage{PromptTokens: 10}, Cover: c, Attempt: number,
+				Model: "claude-sonnet-4-hunter2-hunter2", Operation: "edit with hunter2-hunter2",
+			})
+			if out.MicroUSD != 30 {
+				t.Errorf("it costs %d", out.MicroUSD)
+			}
+			return err
+		}))
+		for by, want := range map[budget.By]string{budget.ByModel: "claude-sonnet-4-[redacted]", budget.ByOperation: "edit with [redacted]"} {
+			if used := w.usage(t, by); len(used) != 1 || used[0].Key != want {
+				t.Errorf("by %s: %+v", by, used)
+			}
+		}
+	})
+}
+
+type secret string
+
+func (s secret) Reveal() string { return string(s) }
 
 func TestANewPeriodTakesOpenReservationsAlong(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -37,8 +38,8 @@ type Reported struct {
 }
 
 // Report counts what an attempt has used as consumed in all budgets that cover it, takes it from the
-// attempt's reservation, and logs it. It has been used, so it is never refused: what no budget has
-// left is recorded as overdraft. The ledger must have the budgets of the cover locked, and the caller
+// attempt's reservation, and logs it, without the secrets that ctx knows. It has been used, so it is
+// never refused: what no budget has left is recorded as overdraft. The ledger must have the budgets of the cover locked, and the caller
 // must have locked the task after them and seen that the attempt is the present one.
 func (s *Store) Report(ctx context.Context, tx Tx, l *Ledger, r Report) (Reported, error) {
 	if err := s.freshPricesIn(ctx, tx); err != nil {
@@ -70,8 +71,9 @@ func (s *Store) Report(ctx context.Context, tx Tx, l *Ledger, r Report) (Reporte
 		b.Exec(s.q.Spend, encode(ids), out.Tokens, out.MicroUSD)
 	}
 	if !again {
+		known := redact.From(ctx).Values()
 		b.Exec(s.q.Log, cmp.Or(r.ID, s.ids()), db.Null(r.Execution), id, db.Null(r.Session), r.Cover.Task, cmp.Or(r.Cover.Agent, "unknown"), nil,
-			cmp.Or(r.Surface, trace.Coordinator), cmp.Or(r.Operation, modelCall), cmp.Or(r.Model, "unknown"), used.PromptTokens,
+			cmp.Or(r.Surface, trace.Coordinator), known.Text(cmp.Or(r.Operation, modelCall)), known.Text(cmp.Or(r.Model, "unknown")), used.PromptTokens,
 			used.CompletionTokens, used.CacheReadTokens, used.CacheWriteTokens, cost, asked(r.Skills), r.Attempt, db.Null(r.Cover.Milestone),
 			db.Null(r.Cover.Project))
 	}
