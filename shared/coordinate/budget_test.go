@@ -3,6 +3,7 @@ package coordinate_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,28 @@ func TestASpentAgentLeavesTasksToOthers(t *testing.T) {
 			}
 		}
 		w.sound(t)
+	})
+}
+
+// TestWhyNamesWhatElseHoldsUp: each budget that has too little, and the agents that are full.
+func TestWhyNamesWhatElseHoldsUp(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.c.Budgets = budgets(t, w.DB)
+		full := w.register(t, agent.Agent{Name: "full"})[0]
+		w.create(t, draft("under way"))
+		w.claim(t, full)
+		for _, name := range []string{"poor", "poorer"} {
+			w.cap(t, budget.Agent, w.register(t, agent.Agent{Name: name})[0], 100)
+		}
+		id := w.create(t, costs("waits", 500, 5))[0]
+		_, reasons, err := w.c.Why(t.Context(), w.Workspace, id)
+		var codes []task.Code
+		for _, r := range reasons {
+			codes = append(codes, r.Code)
+		}
+		if err != nil || !slices.Equal(codes, []task.Code{task.WaitsForBudget, task.WaitsForBudget, task.WaitsForCapacity}) {
+			t.Errorf("%q, %+v, %v", codes, reasons, err)
+		}
 	})
 }
 

@@ -129,7 +129,9 @@ func (v view) explain(money *money, t task.Task) (out []task.Reason) {
 	}
 	switch {
 	case len(able) > 0:
-		return money.afford(t, able)
+		if out = money.afford(t, able); out[0].Code != task.WaitsForBudget {
+			return out
+		}
 	case len(obstacles) == 0 && len(needs) > 0:
 		add(task.Reason{Code: task.WaitsForAgent}, "no agent has the capability %s", strings.Join(needs, " and "))
 	case len(obstacles) == 0:
@@ -166,22 +168,26 @@ func (c *Coordinator) prices(ctx context.Context, tx Tx, all []worker, tasks ...
 	return c.budgets(ctx, tx, c.Budgets.Look, of, due)
 }
 
-// afford says whether budgets hold up a task that agents could do.
-func (m *money) afford(t task.Task, able []*worker) []task.Reason {
+// afford says whether budgets hold up a task that agents could do. Each budget that does is a reason.
+func (m *money) afford(t task.Task, able []*worker) (out []task.Reason) {
 	if !m.speed.Admits(t.Priority) {
 		return []task.Reason{{Code: task.WaitsForBudget, Message: fmt.Sprintf("the workspace spends too fast (%s), and only tasks of a higher priority begin", m.speed)}}
 	}
-	var refused *budget.RefusedError
+	told := map[string]bool{}
 	for _, w := range able {
-		if err := m.fits(assignment{candidate{Task: t}, w}); err == nil || !errors.As(err, &refused) {
+		refused, is := errors.AsType[*budget.RefusedError](m.fits(assignment{candidate{Task: t}, w}))
+		if !is {
 			return []task.Reason{{Code: task.WaitsForAgent, Message: "it could begin, and the next cycle gives it to an agent"}}
 		}
+		if level := refused.Level(); !told[level] && len(out) < maxObstacles {
+			told[level] = true
+			out = append(out, task.Reason{
+				Code: task.WaitsForBudget, Until: &refused.FreesAt,
+				Message: refused.Error() + ": wait until then, reallocate budget to it, or pause other work",
+			})
+		}
 	}
-	until := refused.FreesAt
-	return []task.Reason{{
-		Code: task.WaitsForBudget, Until: &until,
-		Message: refused.Error() + ": wait until then, reallocate budget to it, or pause other work",
-	}}
+	return out
 }
 
 // requirements returns the capabilities that a task needs, as the queues have them.
