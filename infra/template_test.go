@@ -373,6 +373,73 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
+// Each alarm on a metric of ours is about one that the coordinator's log really writes: with that namespace,
+// dimension and unit.
+func TestAlarmsAreAboutWhatIsWritten(t *testing.T) {
+	g, err := observe.NewGauges(dbtest.New(t, dbtest.OnSQLite).DB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples, err := g.Read(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := observe.NewLines()
+	m.Set(samples)
+	m.Cycle(observe.Cycle{Took: 6 * time.Second, Spawned: map[string]int{"http": 101}})
+	m.ValkeyUnreachable()
+	var b bytes.Buffer
+	if err := m.Line(&b, "the-coordinator", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	var line struct {
+		AWS struct {
+			CloudWatchMetrics []struct {
+				Namespace  string
+				Dimensions [][]string
+				Metrics    []struct{ Name, Unit string }
+			}
+		} `json:"_aws"`
+	}
+	values := map[string]any{}
+	if err := errors.Join(json.Unmarshal(b.Bytes(), &line), json.Unmarshal(b.Bytes(), &values)); err != nil {
+		t.Fatal(err)
+	}
+	written := map[string]string{} // how CloudWatch knows a metric, and its unit
+	for _, d := range line.AWS.CloudWatchMetrics {
+		for _, of := range d.Metrics {
+			for _, dimensions := range d.Dimensions {
+				written[fmt.Sprint(d.Namespace, of.Name, dimensions)] = of.Unit
+			}
+		}
+	}
+	n := 0
+	for name, a := range load(t).of("AWS::CloudWatch::Alarm") {
+		metric, ours := a.has("MetricName").(string)
+		if !ours || a.has("Namespace") != observe.Namespace {
+			continue
+		}
+		n++
+		var dimensions []string
+		list, _ := a.has("Dimensions").([]any)
+		for _, d := range list {
+			of, _ := d.(map[string]any)
+			dimension, _ := of["Name"].(string)
+			dimensions = append(dimensions, dimension)
+			if values[dimension] != "the-coordinator" || !is(of["Value"], ref("CoordinatorFunction")) {
+				t.Errorf("%s is of %v; the line says %v", name, of, values[dimension])
+			}
+		}
+		unit, there := written[fmt.Sprint(a.has("Namespace"), metric, dimensions)]
+		if !there || values[metric] == nil || (unit == "Milliseconds") != strings.HasSuffix(metric, "_ms") || unit != "Milliseconds" && unit != "Count" {
+			t.Errorf("%s is about %s of %v, which is written in %q as %v", name, metric, dimensions, unit, values[metric])
+		}
+	}
+	if n != 8 {
+		t.Errorf("%d alarms are about what the coordinator writes, want 8", n)
+	}
+}
+
 // The dashboard is JSON, and shows metrics that are written, of functions that there are.
 func TestDashboard(t *testing.T) {
 	x := load(t)
