@@ -388,6 +388,33 @@ SELECT input_context, sealed_input FROM agent_tasks WHERE workspace_id = $1 AND 
 	})
 }
 
+// TestOnlyAClaimTellsSensitiveInput: the values of sensitive names are for the agent of the attempt alone.
+func TestOnlyAClaimTellsSensitiveInput(t *testing.T) {
+	g := newGate(t, dbtest.New(t, dbtest.OnSQLite))
+	token := minted(t, g.agents, g.Workspace, working, 2)
+	const hidden, clear = `{"dbPassword":"[redacted]","rows":7}`, `{"dbPassword":"blue-horse-99","rows":7}`
+	var is struct {
+		ID           string
+		InputContext json.RawMessage
+	}
+	expect := func(what, want string) {
+		t.Helper()
+		if string(is.InputContext) != want {
+			t.Errorf("%s answers %s", what, is.InputContext)
+		}
+	}
+	g.must(t, 201, http.MethodPost, agentTasks, `{"title":"x","inputContext":`+clear+`}`, &is)
+	expect("creating", hidden)
+	g.must(t, 200, http.MethodGet, agentTasks+"/"+is.ID, "", &is)
+	expect("reading", hidden)
+	g.asked(t, 200, http.MethodPost, agentsPath+"/"+working+"/claim", token, "", &is)
+	expect("the claim", clear)
+	g.asked(t, 200, http.MethodGet, agentTasks+"/"+is.ID, token, "", &is)
+	expect("reading as the agent", hidden)
+	g.asked(t, 200, http.MethodPost, agentTasks+"/"+is.ID+"/complete", token, `{"attempt":1}`, &is)
+	expect("completing", hidden)
+}
+
 // TestAClaimThatIsNotAnsweredIsGivenBack: nobody works on its attempt.
 func TestAClaimThatIsNotAnsweredIsGivenBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {

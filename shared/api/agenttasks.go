@@ -15,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
@@ -44,7 +45,7 @@ type taskItem struct {
 	NextAttemptAt    *time.Time      `json:"nextAttemptAt,omitempty" doc:"ABORTED: when its backoff is over"`
 	LastError        string          `json:"lastError,omitempty"`
 	Summary          string          `json:"summary,omitempty"`
-	InputContext     json.RawMessage `json:"inputContext,omitempty" doc:"Only of a single task"`
+	InputContext     json.RawMessage `json:"inputContext,omitempty" doc:"Only of a single task. The values of sensitive names, such as password, are redacted but for the agent that claims the task"`
 	OutputResult     json.RawMessage `json:"outputResult,omitempty" doc:"Only of a single task"`
 	CheckpointData   json.RawMessage `json:"checkpointData,omitempty" doc:"Only of a single task: what the next attempt goes on from"`
 	Metadata         json.RawMessage `json:"metadata" doc:"An object"`
@@ -64,6 +65,13 @@ type taskItem struct {
 	FailedAt         *time.Time      `json:"failedAt,omitempty"`
 }
 
+// shownInput returns a task's input without the values of sensitive names. Only a claim and a start give
+// these, and only to the agent of the attempt.
+func shownInput(input json.RawMessage) json.RawMessage {
+	var r *redact.Redactor // it goes by names and forms
+	return r.JSON(input)
+}
+
 func taskOf(t task.Task) taskItem {
 	return taskItem{
 		ID: t.ID, Title: t.Title, Description: t.Description, TaskType: t.Type, Status: t.Status,
@@ -72,7 +80,7 @@ func taskOf(t task.Task) taskItem {
 		CurrentStep:      t.CurrentStep,
 		EstimatedMinutes: t.EstimatedMinutes, EstimatedAt: utc(t.EstimatedAt), RetryCount: t.Retries, MaxRetries: t.MaxRetries,
 		BackoffSeconds: t.BackoffSeconds, NextAttemptAt: utc(t.NextAttemptAt), LastError: t.LastError, Summary: t.Summary,
-		InputContext: t.Input, OutputResult: t.Output, CheckpointData: t.Checkpoint, Metadata: t.Metadata, Tags: orEmpty(t.Tags),
+		InputContext: shownInput(t.Input), OutputResult: t.Output, CheckpointData: t.Checkpoint, Metadata: t.Metadata, Tags: orEmpty(t.Tags),
 		ProjectID: t.Project, MilestoneID: t.Milestone, ThreadID: t.Thread, DependsOn: orEmpty(t.DependsOn), Blocks: orEmpty(t.Blocks),
 		Outside: t.Untrusted, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(), AssignedAt: utc(t.AssignedAt),
 		StartedAt: utc(t.StartedAt), CompletedAt: utc(t.CompletedAt), FailedAt: utc(t.FailedAt),
