@@ -97,7 +97,7 @@ func (s *server) getBudget(ctx context.Context, in *IDPath) (*versioned[budgetIt
 type createBudgetInput struct {
 	Body struct {
 		Scope             budget.Scope `json:"scope" enum:"global,project,milestone,task,agent,skill"`
-		ScopeID           string       `json:"scopeId,omitempty" maxLength:"255" doc:"The name of the agent, the id of the others; flowpilot:hb is the agent on one surface, there its beats; left out for global"`
+		ScopeID           string       `json:"scopeId,omitempty" maxLength:"255" doc:"The name of the agent or of the skill, the id of the others; flowpilot:hb is the agent on one surface, there its beats; left out for global"`
 		Allocated         int64        `json:"allocated" doc:"Tokens"`
 		AllocatedMicroUSD *int64       `json:"allocatedMicroUsd,omitempty" doc:"Millionths of a dollar; left out: money has no bound"`
 		PeriodStart       time.Time    `json:"periodStart"`
@@ -107,10 +107,6 @@ type createBudgetInput struct {
 
 // createBudget creates a budget. It is called by the Engine Room and by scripts.
 func (s *server) createBudget(ctx context.Context, in *createBudgetInput) (*createdAt[budgetItem], error) {
-	if in.Body.Scope == budget.Skill {
-		return nil, invalid(problem.At("body.scope",
-			"no model call is counted for a skill yet, so that the budget would bind nothing: bound the agent that calls it, or global"))
-	}
 	by, _ := auth.From(ctx)
 	n := budget.Budget{
 		Scope: in.Body.Scope, ScopeID: in.Body.ScopeID, Tokens: budget.Account{Allocated: in.Body.Allocated},

@@ -67,11 +67,22 @@ func (w *world) usesIn(t testing.TB, in trace.ID, agent string, tokens int) {
 	}
 }
 
+// TestABudgetOfASkillByHTTP: calls whose answers ask for the skill count in it.
+func TestABudgetOfASkillByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		b := w.budget(t, "skill", "look", 100)
+		used := budget.Used{Usage: llm.Usage{CompletionTokens: 300}, Model: "demo", Skills: []string{"look", "say"}}
+		if _, err := w.Budgets.Settle(t.Context(), w.Workspace, w.reserves(t, "ann", 300), used); err != nil {
+			t.Fatal(err)
+		}
+		if w.must(t, 200, http.MethodGet, budgetsPath+"/"+b.ID, "", &b); b.Consumed != 150 || b.Overdraft != 50 || b.Remaining > 0 {
+			t.Errorf("the budget: %+v", b)
+		}
+	})
+}
+
 func TestABudgetByHTTP(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		if p := w.refused(t, 422, "invalid", http.MethodPost, budgetsPath, month("skill", "look", 5)); !p.at("body.scope") {
-			t.Errorf("a budget that binds nothing: %+v", p.Errors)
-		}
 		b := w.budget(t, "agent", "ann", 1000)
 		w.refused(t, 409, "overlap", http.MethodPost, budgetsPath, month("agent", "ann", 5))
 		w.uses(t, "ann", 300)

@@ -18,9 +18,9 @@ type Tx interface {
 	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
 }
 
-// A Cover says what an attempt at a task is for, and who makes it: ids, of which each may be empty.
-// The budgets of these scopes and the global one cover the attempt.
-type Cover struct{ Task, Milestone, Project, Agent string }
+// A Cover says what an attempt at a task is for, who makes it, and of which skill it may ask: ids and a
+// name, of which each may be empty. The budgets of these scopes and the global one cover the attempt.
+type Cover struct{ Task, Milestone, Project, Agent, Skill string }
 
 // scopeKey names one scope.
 type scopeKey struct {
@@ -30,7 +30,7 @@ type scopeKey struct {
 
 func (c Cover) scopes() []scopeKey {
 	out := []scopeKey{{Global, ""}}
-	for _, k := range []scopeKey{{Project, c.Project}, {Milestone, c.Milestone}, {Task, c.Task}, {Agent, c.Agent}} {
+	for _, k := range []scopeKey{{Project, c.Project}, {Milestone, c.Milestone}, {Task, c.Task}, {Agent, c.Agent}, {Skill, c.Skill}} {
 		if k.ID != "" {
 			out = append(out, k)
 		}

@@ -13,11 +13,28 @@ SELECT b.id
 SELECT b.id FROM usage_budgets b WHERE b.workspace_id = $1 AND b.id IN ($2, $3) ORDER BY b.id FOR NO KEY UPDATE;
 
 -- name: LockReserved
+-- The budgets of a reservation, and those of the skills in $3.
 SELECT b.id
   FROM usage_budgets b
- WHERE b.workspace_id = $1 AND b.id IN (SELECT r.budget_id FROM usage_reservations r WHERE r.workspace_id = $1 AND r.id = $2)
+ WHERE b.workspace_id = $1
+   AND (b.id IN (SELECT r.budget_id FROM usage_reservations r WHERE r.workspace_id = $1 AND r.id = $2)
+     OR b.scope = 'skill' AND b.scope_id IN (SELECT jsonb_array_elements_text(CAST($3 AS jsonb)))
+        AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now()))
  ORDER BY b.id
    FOR NO KEY UPDATE;
+
+-- name: ChargeSkills
+-- Counts the shares in $3 in the newest begun budgets of skills. Has an effect once: it skips usage that has been logged.
+UPDATE usage_budgets b SET
+  consumed = b.consumed + c.tokens, consumed_micro_usd = b.consumed_micro_usd + c.micro_usd,
+  overdraft = greatest(0, b.consumed + c.tokens + b.reserved - b.allocated),
+  overdraft_micro_usd = greatest(0, coalesce(b.consumed_micro_usd + c.micro_usd + b.reserved_micro_usd - b.allocated_micro_usd, 0)), updated_at = lk_now()
+  FROM (SELECT i ->> 0 AS skill, CAST(i ->> 1 AS bigint) AS tokens, CAST(i ->> 2 AS bigint) AS micro_usd
+          FROM jsonb_array_elements(CAST($3 AS jsonb)) i) c
+ WHERE b.workspace_id = $1 AND b.scope = 'skill' AND b.scope_id = c.skill
+   AND b.period_start = (SELECT max(n.period_start) FROM usage_budgets n
+                          WHERE n.workspace_id = $1 AND n.scope = 'skill' AND n.scope_id = c.skill AND n.period_start <= (SELECT lk_now()))
+   AND NOT EXISTS (SELECT 1 FROM agent_usage_logs l WHERE l.workspace_id = $1 AND l.id = $2);
 
 -- name: LockPeriods
 SELECT lk_now() FROM workspaces WHERE id = $1 FOR NO KEY UPDATE;
@@ -69,12 +86,10 @@ SELECT k.skill_name, k.other, CAST(sum(k.calls) AS bigint), CAST(sum(k.input_tok
  LIMIT $5;
 
 -- name: Series
--- What the budget's scope used on each of the days since $3.
-SELECT to_char(l.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), CAST(sum(l.total_tokens) AS bigint), CAST(coalesce(sum(l.cost_micro_usd), 0) AS bigint)
-  FROM usage_budgets b
-  JOIN agent_usage_logs l ON l.workspace_id = b.workspace_id AND l.created_at >= $3
- WHERE b.workspace_id = $1 AND b.id = $2
-   AND @InScope
+-- What the budget's scope used on each of the days since $3. A skill has its share of each call.
+WITH w AS (SELECT CAST($3 AS timestamptz) AS since)
+SELECT to_char(u.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), CAST(sum(u.tokens) AS bigint), CAST(coalesce(sum(u.micro_usd), 0) AS bigint)
+  FROM (@UsedInScope) u
  GROUP BY 1
  ORDER BY 1;
 

@@ -1,15 +1,23 @@
--- part: InScope
-CASE b.scope
-           WHEN 'global' THEN ''
-           WHEN 'project' THEN CAST(l.project_id AS text)
-           WHEN 'milestone' THEN CAST(l.milestone_id AS text)
-           WHEN 'task' THEN CAST(l.task_id AS text)
-           WHEN 'agent' THEN CASE WHEN b.scope_id = l.agent || ':' || l.surface THEN b.scope_id ELSE l.agent END
-           WHEN 'skill' THEN l.skill
-           END = b.scope_id;
+-- part: UsedInScope
+SELECT l.created_at, l.total_tokens AS tokens, l.cost_micro_usd AS micro_usd
+         FROM usage_budgets b
+         JOIN agent_usage_logs l ON l.workspace_id = b.workspace_id AND l.created_at >= (SELECT since FROM w)
+        WHERE b.workspace_id = $1 AND b.id = $2
+          AND CASE b.scope
+              WHEN 'global' THEN ''
+              WHEN 'project' THEN CAST(l.project_id AS text)
+              WHEN 'milestone' THEN CAST(l.milestone_id AS text)
+              WHEN 'task' THEN CAST(l.task_id AS text)
+              WHEN 'agent' THEN CASE WHEN b.scope_id = l.agent || ':' || l.surface THEN b.scope_id ELSE l.agent END
+              END = b.scope_id
+        UNION ALL
+       SELECT s.created_at, s.input_tokens + s.output_tokens + s.cache_read_tokens + s.cache_write_tokens, s.cost_micro_usd
+         FROM usage_budgets b
+         JOIN agent_usage_by_skill s ON s.workspace_id = b.workspace_id AND s.skill_name = b.scope_id AND s.created_at >= (SELECT since FROM w)
+        WHERE b.workspace_id = $1 AND b.id = $2 AND b.scope = 'skill';
 
 -- name: Look
--- For the agent, the agent on the surface, the skill and the workspace: the newest budget that has
+-- For the agent, the agent on the surface, all skills and the workspace: the newest budget that has
 -- begun, even if its period is over.
 SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
        b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
@@ -18,7 +26,7 @@ SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.t
   LEFT JOIN usage_reservations r
          ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
  WHERE b.workspace_id = $1
-   AND (b.scope = 'agent' AND b.scope_id IN ($2, $4) OR b.scope = 'skill' AND b.scope_id = $3 OR b.scope = 'global')
+   AND (b.scope = 'agent' AND b.scope_id IN ($2, $3) OR b.scope IN ('skill', 'global'))
    AND b.period_start = (SELECT max(n.period_start) FROM usage_budgets n
                           WHERE n.workspace_id = $1 AND n.scope = b.scope AND n.scope_id = b.scope_id AND n.period_start <= (SELECT lk_now()))
  GROUP BY b.workspace_id, b.id
@@ -117,12 +125,10 @@ UPDATE usage_budgets SET
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: Burn
--- The tokens and the money used in the budget's scope in the last $3 milliseconds.
-SELECT CAST(coalesce(sum(l.total_tokens), 0) AS bigint), CAST(coalesce(sum(l.cost_micro_usd), 0) AS bigint)
-  FROM usage_budgets b
-  JOIN agent_usage_logs l ON l.workspace_id = b.workspace_id AND l.created_at > lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint))
- WHERE b.workspace_id = $1 AND b.id = $2
-   AND @InScope;
+-- The tokens and the money used in the budget's scope in the last $3 milliseconds. A skill has its share of each call.
+WITH w AS (SELECT lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint)) AS since)
+SELECT CAST(coalesce(sum(u.tokens), 0) AS bigint), CAST(coalesce(sum(u.micro_usd), 0) AS bigint)
+  FROM (@UsedInScope) u;
 
 -- name: Prices
 -- global: a model costs the same everywhere
@@ -187,15 +193,22 @@ SELECT b.allocated, b.consumed, b.allocated_micro_usd, b.consumed_micro_usd, b.p
 -- People's budgets whose period is now, except those of single tasks, with what their scope used in the last
 -- $2 milliseconds: the global ones first, then the latest made.
 WITH used AS (
-  SELECT l.agent, l.surface, l.project_id, l.milestone_id, l.skill, sum(l.total_tokens) AS tokens, sum(l.cost_micro_usd) AS micro_usd
+  SELECT l.agent, l.surface, l.project_id, l.milestone_id, CAST(NULL AS text) AS skill, sum(l.total_tokens) AS tokens, sum(l.cost_micro_usd) AS micro_usd
     FROM agent_usage_logs l
    WHERE l.workspace_id = $1 AND l.created_at > lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
-   GROUP BY l.agent, l.surface, l.project_id, l.milestone_id, l.skill)
+   GROUP BY l.agent, l.surface, l.project_id, l.milestone_id
+   UNION ALL
+  SELECT NULL, NULL, NULL, NULL, s.skill_name, sum(s.input_tokens + s.output_tokens + s.cache_read_tokens + s.cache_write_tokens), sum(s.cost_micro_usd)
+    FROM agent_usage_by_skill s
+   WHERE s.workspace_id = $1 AND s.created_at > lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+     AND EXISTS (SELECT 1 FROM usage_budgets k WHERE k.workspace_id = $1 AND k.scope = 'skill')
+   GROUP BY s.skill_name)
 SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, b.allocated_micro_usd, b.consumed_micro_usd, b.period_start, b.period_end, (SELECT lk_now()),
        CAST(coalesce(sum(u.tokens), 0) AS bigint), CAST(coalesce(sum(u.micro_usd), 0) AS bigint)
   FROM usage_budgets b
   LEFT JOIN used u
-         ON CASE b.scope
+         ON (b.scope = 'skill') = (u.skill IS NOT NULL)
+        AND CASE b.scope
             WHEN 'global' THEN ''
             WHEN 'project' THEN CAST(u.project_id AS text)
             WHEN 'milestone' THEN CAST(u.milestone_id AS text)
@@ -251,6 +264,12 @@ SELECT l.model, count(*), CAST(sum(l.input_tokens) AS bigint), CAST(sum(l.output
 SELECT CAST(coalesce(sum(l.total_tokens), 0) AS bigint), CAST(coalesce(sum(l.cost_micro_usd), 0) AS bigint), max(l.created_at)
   FROM agent_usage_logs l
  WHERE l.workspace_id = $1 AND l.created_at >= $2;
+
+-- name: SpentSkills
+-- The skills whose budget is spent, until when.
+SELECT b.scope_id, b.period_end
+  FROM usage_budgets b
+ WHERE b.workspace_id = $1 AND b.threshold = 100 AND b.scope = 'skill' AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now());
 
 -- name: Logged
 SELECT EXISTS (SELECT 1 FROM agent_usage_logs WHERE workspace_id = $1 AND id = $2);

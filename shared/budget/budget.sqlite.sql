@@ -11,7 +11,19 @@ SELECT b.id
 SELECT $1 || $2 || $3;
 
 -- name: LockReserved
-SELECT $1 || $2;
+SELECT $1 || $2 || $3;
+
+-- name: ChargeSkills
+-- Counts the shares in $3 in the newest begun budgets of skills. Has an effect once: it skips usage that has been logged.
+UPDATE usage_budgets SET
+  consumed = consumed + c.tokens, consumed_micro_usd = consumed_micro_usd + c.micro_usd,
+  overdraft = max(0, consumed + c.tokens + reserved - allocated),
+  overdraft_micro_usd = max(0, coalesce(consumed_micro_usd + c.micro_usd + reserved_micro_usd - allocated_micro_usd, 0)), updated_at = lk_now()
+  FROM (SELECT i.value ->> 0 AS skill, i.value ->> 1 AS tokens, i.value ->> 2 AS micro_usd FROM json_each($3) i) c
+ WHERE workspace_id = $1 AND scope = 'skill' AND scope_id = c.skill
+   AND period_start = (SELECT max(n.period_start) FROM usage_budgets n
+                        WHERE n.workspace_id = $1 AND n.scope = 'skill' AND n.scope_id = c.skill AND n.period_start <= (SELECT lk_now()))
+   AND NOT EXISTS (SELECT 1 FROM agent_usage_logs l WHERE l.workspace_id = $1 AND l.id = $2);
 
 -- name: LockPeriods
 SELECT lk_now() FROM workspaces WHERE id = $1;
@@ -63,12 +75,10 @@ SELECT k.skill_name, k.other, CAST(sum(k.calls) AS bigint), CAST(sum(k.input_tok
  LIMIT $5;
 
 -- name: Series
--- What the budget's scope used on each of the days since $3.
-SELECT strftime('%Y-%m-%d', l.created_at / 1000000, 'unixepoch'), CAST(sum(l.total_tokens) AS bigint), CAST(coalesce(sum(l.cost_micro_usd), 0) AS bigint)
-  FROM usage_budgets b
-  JOIN agent_usage_logs l ON l.workspace_id = b.workspace_id AND l.created_at >= $3
- WHERE b.workspace_id = $1 AND b.id = $2
-   AND @InScope
+-- What the budget's scope used on each of the days since $3. A skill has its share of each call.
+WITH w AS (SELECT $3 AS since)
+SELECT strftime('%Y-%m-%d', u.created_at / 1000000, 'unixepoch'), CAST(sum(u.tokens) AS bigint), CAST(coalesce(sum(u.micro_usd), 0) AS bigint)
+  FROM (@UsedInScope) u
  GROUP BY 1
  ORDER BY 1;
 

@@ -72,7 +72,9 @@ func (s *Store) Report(ctx context.Context, tx Tx, l *Ledger, r Report) (Reporte
 	}
 	if !again {
 		known := redact.From(ctx).Values()
-		b.Exec(s.q.Log, cmp.Or(r.ID, s.ids()), db.Null(r.Execution), id, db.Null(r.Session), r.Cover.Task, cmp.Or(r.Cover.Agent, "unknown"), nil,
+		entry := cmp.Or(r.ID, s.ids())
+		s.chargeSkills(b, entry, used, out.MicroUSD, r.Skills, "")
+		b.Exec(s.q.Log, entry, db.Null(r.Execution), id, db.Null(r.Session), r.Cover.Task, cmp.Or(r.Cover.Agent, "unknown"), nil,
 			cmp.Or(r.Surface, trace.Coordinator), known.Text(cmp.Or(r.Operation, modelCall)), known.Text(cmp.Or(r.Model, "unknown")), used.PromptTokens,
 			used.CompletionTokens, used.CacheReadTokens, used.CacheWriteTokens, cost, asked(r.Skills), r.Attempt, db.Null(r.Cover.Milestone),
 			db.Null(r.Cover.Project))

@@ -15,7 +15,7 @@ import (
 // A Request asks to use a model once.
 type Request struct {
 	Agent     string
-	Skill     string // optional
+	Skill     string // optional: what the call is made for
 	Surface   trace.Surface
 	Execution string
 	Trace     trace.ID
@@ -105,12 +105,12 @@ func (s *Store) reserve(ctx context.Context, ws db.Workspace, req Request) (Rese
 			return scan(&locked[len(locked)-1])
 		}, s.q.Lock, req.Agent, req.Skill, req.here())
 		keep := s.stalePrices(tx.Later())
-		if err := tx.Each(ctx, collect(&over), s.q.Look, req.Agent, req.Skill, req.here()); err != nil {
+		if err := tx.Each(ctx, collect(&over), s.q.Look, req.Agent, req.here()); err != nil {
 			return err
 		}
 		keep()
 		due := req.renewable(over)
-		over = slices.DeleteFunc(over, func(b Budget) bool { return !b.active() })
+		over = slices.DeleteFunc(over, func(b Budget) bool { return !b.active() || b.Scope == Skill && b.ScopeID != req.Skill })
 		if len(due) > 0 || slices.ContainsFunc(over, func(b Budget) bool { return !slices.Contains(locked, b.ID) }) {
 			return errPeriod
 		}
@@ -181,7 +181,8 @@ func (r Request) room(b Budget, p price, tokens, microUSD int64) int64 {
 	return left
 }
 
-// renewable returns the scopes whose next period must be made.
+// renewable returns the scopes whose next period must be made: those that cover the call, and the skills
+// that its answer may ask for.
 func (r Request) renewable(over []Budget) (due []Budget) {
 	bounded := r.Day == 0
 	for _, b := range over {
@@ -208,7 +209,7 @@ func (s *Store) roll(ctx context.Context, ws db.Workspace, req Request) error {
 		var now time.Time
 		var over []Budget
 		tx.Later().One([]any{&now}, s.q.LockPeriods)
-		if err := tx.Each(ctx, collect(&over), s.q.Look, req.Agent, req.Skill, req.here()); err != nil {
+		if err := tx.Each(ctx, collect(&over), s.q.Look, req.Agent, req.here()); err != nil {
 			return err
 		}
 		due := req.renewable(over)

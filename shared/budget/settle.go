@@ -3,7 +3,6 @@ package budget
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -17,7 +16,7 @@ type Used struct {
 	Model     string // the model that answered; empty: the one that was asked
 	Operation string // the purpose; empty: model_call
 	// Skills are the skills that the answer asks for, each once. Its usage is divided among them
-	// equally; the last one gets the remainder.
+	// equally; the last one gets the remainder. The share is counted in the budget of the skill.
 	Skills []string
 }
 
@@ -54,23 +53,55 @@ func (s *Store) SettleIn(b *db.Batch, r Reservation, u Used) (microUSD int64) {
 	if known {
 		cost = microUSD
 	}
-	var skills any
-	if len(u.Skills) > 0 {
-		raw, _ := json.Marshal(u.Skills) // never fails for strings
-		skills = string(raw)
-	}
-	b.Exec(s.q.LockReserved, r.ID)
+	b.Exec(s.q.LockReserved, r.ID, encode(append([]string{}, u.Skills...)))
 	b.Exec(s.q.Charge, r.ID, used.TotalTokens(), microUSD)
 	b.Exec(s.q.End, r.ID)
+	s.chargeSkills(b, r.ID, used, microUSD, u.Skills, r.Skill)
 	b.Exec(s.q.Log, r.ID, db.Null(r.Execution), r.Trace, db.Null(r.Session), db.Null(r.Task), r.Agent, db.Null(r.Skill), r.Surface,
-		cmp.Or(u.Operation, modelCall), model, used.PromptTokens, used.CompletionTokens, used.CacheReadTokens, used.CacheWriteTokens, cost, skills, nil, nil, nil)
+		cmp.Or(u.Operation, modelCall), model, used.PromptTokens, used.CompletionTokens, used.CacheReadTokens, used.CacheWriteTokens, cost, asked(u.Skills), nil, nil, nil)
 	return microUSD
+}
+
+// chargeSkills counts a call in the budgets of the skills that its answer asks for, but not in that of the
+// skill for which it was made. It comes before the log of the call, so that it has an effect once.
+func (s *Store) chargeSkills(b *db.Batch, id string, u llm.Usage, microUSD int64, skills []string, made string) {
+	rows, n := [][]any{}, int64(len(skills))
+	for i, skill := range skills {
+		if skill == made {
+			continue
+		}
+		share := func(of int64) int64 {
+			if i == len(skills)-1 {
+				return of/n + of%n
+			}
+			return of / n
+		}
+		tokens := share(int64(u.PromptTokens)) + share(int64(u.CompletionTokens)) + share(int64(u.CacheReadTokens)) + share(int64(u.CacheWriteTokens))
+		rows = append(rows, []any{skill, tokens, share(microUSD)})
+	}
+	if len(rows) > 0 {
+		b.Exec(s.q.ChargeSkills, id, encode(rows))
+	}
+}
+
+// SpentSkills adds to a batch a read of the skills whose budget is spent, and of when its next period
+// begins.
+func (s *Store) SpentSkills(b *db.Batch) map[string]time.Time {
+	spent := map[string]time.Time{}
+	b.Each(func(scan db.Scan) error {
+		var skill string
+		var until time.Time
+		err := scan(&skill, &until)
+		spent[skill] = until
+		return err
+	}, s.q.SpentSkills)
+	return spent
 }
 
 // Release returns an unused reservation. It does not change a settled one.
 func (s *Store) Release(ctx context.Context, ws db.Workspace, r Reservation) error {
 	var b db.Batch
-	b.Exec(s.q.LockReserved, r.ID)
+	b.Exec(s.q.LockReserved, r.ID, "[]")
 	b.Exec(s.q.Charge, r.ID, 0, 0)
 	b.Exec(s.q.End, r.ID)
 	if err := s.db.Do(ctx, ws, &b); err != nil {

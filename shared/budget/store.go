@@ -17,7 +17,7 @@ type queries struct {
 	LockReserved, Charge, End, Log, Sweep       db.Query
 	LockPeriods, Overlap, Insert                db.Query
 	LockThese, Allocate, Get, List, Burn, Usage db.Query
-	UsageBySkill                                db.Query
+	UsageBySkill, ChargeSkills, SpentSkills     db.Query
 	Prices                                      db.Query
 
 	LockCovers, LookCovers, Planned, InsertPeriods, CarryOver, Recount db.Query

@@ -66,8 +66,12 @@ func (m meter) attempt(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 
 // settle counts what a call has used, and pauses the task if a budget is spent.
 func (m meter) settle(ctx context.Context, c reason.Cost, cover budget.Cover, r budget.Report) (cost int64, err error) {
+	covers := []budget.Cover{cover}
+	for _, name := range r.Skills {
+		covers = append(covers, budget.Cover{Skill: name})
+	}
 	err = m.budgets.Tx(ctx, c.Workspace, func(ctx context.Context, tx *db.Tx) error {
-		ledger, err := m.budgets.Lock(ctx, tx, []budget.Cover{cover})
+		ledger, err := m.budgets.Lock(ctx, tx, covers)
 		if err != nil {
 			return err
 		}

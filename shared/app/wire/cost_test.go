@@ -71,10 +71,10 @@ func TestWhatAnAnswerCosts(t *testing.T) {
 		s := serve(t, e)
 		var first, then struct{ Status, ThreadID string }
 		s.post(t, "/api/v1/operate", `{"message":"Hello."}`, &first) // reads the prices
-		if got, want := s.post(t, "/api/v1/operate", `{"message":"Hello."}`, &first), (db.Stats{Statements: 39, RoundTrips: 17}); got != want {
+		if got, want := s.post(t, "/api/v1/operate", `{"message":"Hello."}`, &first), (db.Stats{Statements: 40, RoundTrips: 17}); got != want {
 			t.Errorf("the first answer of a thread costs %+v, want %+v", got, want)
 		}
-		if got, want := s.post(t, "/api/v1/operate", `{"message":"Again.","threadId":"`+first.ThreadID+`"}`, &then), (db.Stats{Statements: 40, RoundTrips: 19}); got != want {
+		if got, want := s.post(t, "/api/v1/operate", `{"message":"Again.","threadId":"`+first.ThreadID+`"}`, &then), (db.Stats{Statements: 41, RoundTrips: 19}); got != want {
 			t.Errorf("the next costs %+v, want %+v", got, want)
 		}
 		if first.Status != "completed" || then.Status != "completed" || then.ThreadID != first.ThreadID {

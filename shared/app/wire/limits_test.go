@@ -121,3 +121,38 @@ func TestAModelThatIsSwitchedOffStandsInForNone(t *testing.T) {
 		}
 	}
 }
+
+// TestASkillWhoseBudgetIsSpentIsNotCalled until its next period.
+func TestASkillWhoseBudgetIsSpentIsNotCalled(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	a, core := agentOf(t, e, "http://127.0.0.1:9/v1", "claude-sonnet-4", io.Discard)
+	end := time.Date(2999, 1, 2, 3, 4, 0, 0, time.UTC)
+	err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		_, err := a.Budgets.Create(ctx, tx, budget.Budget{
+			Scope: budget.Skill, ScopeID: "look", Tokens: budget.Account{Allocated: 100}, CreatedBy: "ada", Start: time.Now().Add(-time.Hour), End: end,
+		})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(skill, want string) {
+		t.Helper()
+		if halts, err := a.Reason.Switches(t.Context(), e.Workspace); err != nil || halts.Skill(skill) != want {
+			t.Errorf("%s: %v, %v", skill, halts, err)
+		}
+	}
+	expect("look", "")
+	_, settle, err := a.Reason.Meter.Reserve(t.Context(), reason.Cost{
+		Workspace: e.Workspace, Agent: activity.Operator, Surface: trace.Operate, Execution: core.IDs(), Trace: core.Traces.New(trace.Operate),
+		Model: a.Reason.ModelID, Output: 400,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := settle(t.Context(), &llm.Response{Model: a.Reason.ModelID, Usage: llm.Usage{CompletionTokens: 120}}, []string{"look"}); err != nil {
+		t.Fatal(err)
+	}
+	expect("look", "its budget is used up until 2999-01-02 03:04 UTC")
+	expect("say", "")
+}

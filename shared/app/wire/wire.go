@@ -228,14 +228,31 @@ func (s *Surfaces) registry() error {
 	return err
 }
 
-// switches reads the kill switches of a workspace.
+// halts are the kill switches of a workspace, and the skills whose budget is spent.
+type halts struct {
+	*halt.Switches
+	spent map[string]time.Time
+}
+
+// Skill implements [reason.Halts].
+func (h halts) Skill(name string) string {
+	if why := h.Switches.Skill(name); why != "" {
+		return why
+	}
+	if until, is := h.spent[name]; is {
+		return "its budget is used up until " + until.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	return ""
+}
+
+// switches reads what halts runs and skills in a workspace.
 func (s *Surfaces) switches(ctx context.Context, ws db.Workspace) (reason.Halts, error) {
 	var b db.Batch
-	on := s.Switches.On(&b)
+	on := halts{s.Switches.On(&b), s.Budgets.SpentSkills(&b)}
 	if err := s.Core.DB.Read(ctx, ws, &b); err != nil {
 		return nil, fmt.Errorf("read the kill switches: %w", err)
 	}
-	return *on, nil
+	return on, nil
 }
 
 // stopped returns why none of the models may be a fallback, or an empty text if they may be.
