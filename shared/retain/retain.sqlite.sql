@@ -1,4 +1,4 @@
--- why: SQLite has no roles, and a deletion returns the number of deleted rows.
+-- why: SQLite has no roles and no ctid, and a deletion returns the number of deleted rows.
 -- name: Activity
 DELETE FROM agent_activity WHERE workspace_id = $1 AND id IN (
   SELECT id FROM agent_activity WHERE workspace_id = $1 AND created_at < lk_plus((SELECT lk_now()), 0 - $2) ORDER BY created_at LIMIT 2000)
@@ -39,4 +39,58 @@ gone AS MATERIALIZED (
      ORDER BY l.created_at
      LIMIT 2000))
 DELETE FROM agent_task_logs WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
+RETURNING 1;
+
+-- name: Executions
+DELETE FROM executions WHERE workspace_id = $1 AND id IN (
+  SELECT e.id
+  @oldExecutions)
+RETURNING 1;
+
+-- name: Outbox
+DELETE FROM outbox WHERE workspace_id = $1 AND id IN (
+  SELECT id
+  @oldOutbox)
+RETURNING 1;
+
+-- name: Approvals
+DELETE FROM approvals WHERE workspace_id = $1 AND id IN (
+  SELECT id
+  @oldApprovals)
+RETURNING 1;
+
+-- name: Heals
+DELETE FROM heals WHERE workspace_id = $1 AND id IN (
+  SELECT id
+  @oldHeals)
+RETURNING 1;
+
+-- name: Memories
+DELETE FROM agent_memory WHERE workspace_id = $1 AND id IN (
+  SELECT id
+  @oldMemories)
+RETURNING 1;
+
+-- name: Budgets
+DELETE FROM usage_budgets WHERE workspace_id = $1 AND id IN (
+  SELECT id
+  @oldBudgets)
+RETURNING 1;
+
+-- name: Keys
+DELETE FROM idempotency_keys WHERE workspace_id = $1 AND (route, principal, key_hash) IN (
+  SELECT k.route, k.principal, k.key_hash
+  @oldKeys)
+RETURNING 1;
+
+-- name: Inbox
+DELETE FROM inbox WHERE workspace_id = $1 AND id IN (
+  SELECT id
+  @oldInbox)
+RETURNING 1;
+
+-- name: Deliveries
+DELETE FROM deliveries WHERE workspace_id = $1 AND id IN (
+  SELECT id
+  @oldDeliveries)
 RETURNING 1;
