@@ -84,11 +84,14 @@ type kicks struct{ *coordinator.Coordinator }
 const kickAgain = time.Second
 
 // Handle implements [outbox.Handler]. A busy lane is no failure, but the cycle that runs may have read
-// its tasks already: the kick comes again.
+// its tasks already: the kick comes again. So it does, uncounted, when this process stops.
 func (k kicks) Handle(ctx context.Context, c outbox.Claimed) error {
 	_, err := k.Once(ctx, c.Workspace, "kick")
 	if _, busy := errors.AsType[*lane.BusyError](err); busy {
 		return outbox.LaterIn(kickAgain, err)
+	}
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return outbox.LaterIn(time.Millisecond, err)
 	}
 	return err
 }

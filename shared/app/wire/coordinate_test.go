@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// TestAKickIsNotLostWhileACycleRuns: it comes again, and no attempt of it counts.
+// TestAKickIsNotLostWhileACycleRuns: it comes again, and no attempt of it counts. The same holds for one
+// that a stop of the process cuts off.
 func TestAKickIsNotLostWhileACycleRuns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		a, _ := newAgent(t, e)
@@ -38,6 +40,12 @@ func TestAKickIsNotLostWhileACycleRuns(t *testing.T) {
 			}
 		}
 		sent(outbox.Ready)
+		stopped, stop := context.WithCancel(ctx)
+		stop()
+		err = a.Sender.Handlers[coordinate.KickTopic].Handle(stopped, outbox.Claimed{Workspace: e.Workspace})
+		if later, ok := errors.AsType[*outbox.LaterError](err); !ok || later.In > time.Second || later.Counts {
+			t.Errorf("a process that stops says of its kick: %v", err)
+		}
 		if err := a.Lanes.Release(ctx, hold); err != nil {
 			t.Fatal(err)
 		}
