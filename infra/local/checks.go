@@ -159,7 +159,7 @@ func checkKey(cfg app.Config) finding {
 	case err != nil:
 		return fail(name, "put the key file right, or SECRET_KEY_FILE: without it no secret can be read", err)
 	}
-	return ok(name, "%s has %d keys, for its owner alone", cfg.SecretKeyFile, len(keys))
+	return ok(name, "%s has %s, for its owner alone", cfg.SecretKeyFile, count(int64(len(keys)), "key"))
 }
 
 func checkToken(cfg app.Config) finding {

@@ -173,7 +173,7 @@ func begunOnly(h home) {
 // that was migrated before the first start has a demo, too.
 func TestOneProcessMakesTheDemo(t *testing.T) {
 	h := newHome(t, "DEMO=")
-	says(t, h.must(exitDone, "migrate").out, "is still to be made")
+	says(t, h.must(exitDone, "migrate").out, "does not exist yet")
 	take := func() (free func()) {
 		c := &console{name: "lanekeeper", environ: h.environ, out: io.Discard, err: io.Discard}
 		core, _, err := c.operate(t.Context(), workspace.Default)

@@ -64,7 +64,7 @@ func migrateVerb(flags *flag.FlagSet) action {
 				fmt.Fprintln(w, "The default workspace has demo content.")
 			}
 			if made.shop {
-				fmt.Fprintf(w, "The demo of the Engine Room is still to be made: `%s dev` makes it, and `%s demo remove` makes that it does not.\n",
+				fmt.Fprintf(w, "The Engine Room's demo does not exist yet: `%s dev` makes it, unless `%s demo remove` was called before.\n",
 					c.name, c.name)
 			}
 			switch {

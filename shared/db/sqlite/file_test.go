@@ -90,7 +90,7 @@ func TestAFolderThatIsThere(t *testing.T) {
 func TestNotAFile(t *testing.T) {
 	dir := t.TempDir()
 	_, err := sqlite.Open(t.Context(), sqlite.Config{Path: dir})
-	if err == nil || errors.Is(err, db.ErrCorrupt) || !strings.Contains(err.Error(), dir) {
+	if _, foreign := errors.AsType[*sqlite.ForeignError](err); !foreign || !strings.Contains(err.Error(), dir+" is a folder: it was left as it is") {
 		t.Errorf("a folder: %v", err)
 	}
 	if _, err := os.Stat(dir); err != nil {

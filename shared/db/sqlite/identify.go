@@ -29,10 +29,13 @@ func (e *ForeignError) Error() string {
 
 // Inspect checks whether the file can be used as a database of Lanekeeper, without changing it. It
 // returns a [*ForeignError] for a file of another program, which includes any file that does not
-// begin as a SQLite file does. It returns [db.ErrCorrupt] for a damaged database of Lanekeeper. An
+// begin as a SQLite file does, and for a folder. It returns [db.ErrCorrupt] for a damaged database of Lanekeeper. An
 // empty file, and a database without tables, can be used. When thorough, it also compares the
 // indexes with their tables, which takes longer.
 func Inspect(ctx context.Context, path string, thorough bool) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return &ForeignError{path, "is a folder"}
+	}
 	_, err := os.Stat(path + "-wal")
 	alone := errors.Is(err, fs.ErrNotExist) // no other connection has it open in WAL mode
 	err = inspect(ctx, path, thorough, alone)
