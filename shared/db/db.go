@@ -94,7 +94,7 @@ func (d *DB) do(ctx context.Context, ws Workspace, b *Batch, readOnly bool) erro
 	if inTransaction(ctx) {
 		return ErrNested
 	}
-	d.stats.add(len(b.ops))
+	d.stats.add(len(b.ops), true)
 	err := d.engine.Do(ctx, ws, readOnly, b.ops)
 	d.noteSpace(err, !readOnly)
 	return wrap(b.ops, err)
@@ -218,8 +218,8 @@ func (tx *Tx) send(ctx context.Context, commit bool) error {
 	if len(ops) == 0 && !(commit && tx.sent) {
 		return nil
 	}
+	tx.db.stats.add(len(ops), !tx.sent)
 	tx.sent = true
-	tx.db.stats.add(len(ops))
 	err := tx.t.Send(ctx, ops, commit)
 	tx.db.noteSpace(err, commit)
 	if err != nil {
@@ -250,6 +250,10 @@ func wrap(ops []*Op, err error) error {
 	return &OpError{Query: ops[0].Query.Name(), Err: err}
 }
 
+// Transactions returns how many transactions a DB has begun. On Postgres each has one statement more
+// than [Stats] counts, by which it enters the workspace.
+func (d *DB) Transactions() int64 { return d.stats.transactions.Load() }
+
 // Stats counts what a DB has sent.
 type Stats struct {
 	// Statements does not count the statements that enter the workspace, begin or commit.
@@ -268,9 +272,12 @@ func (d *DB) Stats() Stats {
 	return Stats{d.stats.statements.Load(), d.stats.roundTrips.Load()}
 }
 
-type counters struct{ statements, roundTrips atomic.Int64 }
+type counters struct{ statements, roundTrips, transactions atomic.Int64 }
 
-func (c *counters) add(statements int) {
+func (c *counters) add(statements int, begins bool) {
+	if begins {
+		c.transactions.Add(1)
+	}
 	c.statements.Add(int64(statements))
 	c.roundTrips.Add(1)
 }

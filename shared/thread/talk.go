@@ -20,13 +20,23 @@ const maxLately = 4 << 20
 
 // Lately reads the newest messages of a thread, at most limit and 4 MiB of text, oldest first.
 func (s *Store) Lately(ctx context.Context, ws db.Workspace, thread string, limit int) ([]Spoken, error) {
-	var out []Spoken
-	err := s.db.Each(ctx, ws, collectSpoken(&out), s.q.Lately, thread, limit, maxLately)
-	if err != nil {
+	var b db.Batch
+	spoken := s.ReadLately(&b, thread, limit)
+	if err := s.db.Read(ctx, ws, &b); err != nil {
 		return nil, fmt.Errorf("read the latest messages of thread %s: %w", thread, err)
 	}
-	slices.Reverse(out)
-	return out, nil
+	return spoken(), nil
+}
+
+// ReadLately adds the read of [Store.Lately] to a batch. Call the returned function once, after the batch
+// was sent.
+func (s *Store) ReadLately(b *db.Batch, thread string, limit int) func() []Spoken {
+	newest := new([]Spoken)
+	b.Each(collectSpoken(newest), s.q.Lately, thread, limit, maxLately)
+	return func() []Spoken {
+		slices.Reverse(*newest)
+		return *newest
+	}
 }
 
 // Latest returns the newest of messages that [Store.Lately] would read, if a thread had those alone.

@@ -2,7 +2,6 @@ package turn
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"slices"
 
@@ -19,19 +18,10 @@ const (
 )
 
 // history returns the messages for the model, with the turn's message at the end, and their trust.
-// They come from the thread, or from the caller if the turn has Before.
-func (s *turn) history(ctx context.Context) ([]llm.Message, execution.Trust, error) {
-	var spoken []thread.Spoken
-	switch {
-	case s.Before != nil:
-		for _, said := range s.Before {
-			spoken = append(spoken, thread.Spoken{Role: said.Role, Body: said.Body})
-		}
-	case !s.fresh:
-		var err error
-		if spoken, err = s.Threads.Lately(ctx, s.ws, s.Thread, maxHistory); err != nil {
-			return nil, "", err
-		}
+// They are what was spoken in the thread, or come from the caller if the turn has Before.
+func (s *turn) history(spoken []thread.Spoken) ([]llm.Message, execution.Trust) {
+	for _, said := range s.Before {
+		spoken = append(spoken, thread.Spoken{Role: said.Role, Body: said.Body})
 	}
 	left := s.Window * bytesPerToken / 2
 	var said []llm.Message // newest first
@@ -61,7 +51,7 @@ func (s *turn) history(ctx context.Context) ([]llm.Message, execution.Trust, err
 	if said[0].Role == llm.RoleAssistant {
 		said = said[1:]
 	}
-	return said, trust, nil
+	return said, trust
 }
 
 // trustData returns the data with which a message stores its trust.

@@ -101,8 +101,17 @@ func (s *turn) wait(ctx context.Context, next attempt, waits func(ahead int, bus
 	}
 }
 
-// next acquires the lane if no turn comes before this one.
+// lookAhead adds to the acquire of the execution's lane the count of the turns that come before this one.
+func (s *turn) lookAhead(b *db.Batch) { s.inFront = s.Runs.Ahead(b, s.line(), s.exec.ID) }
+
+// next acquires the lane if no turn comes before this one. The first time it need not count them again,
+// unless there were some: they may have ended since.
 func (s *turn) next(ctx context.Context) (ahead int, busy *lane.BusyError, err error) {
+	if counted := s.inFront; counted != nil {
+		if s.inFront = nil; *counted == 0 {
+			return s.front(ctx)
+		}
+	}
 	var b db.Batch
 	before, present := s.Runs.Ahead(&b, s.line(), s.exec.ID), s.Lanes.PeekIn(&b, s.Lane)
 	if err := s.DB.Read(ctx, s.ws, &b); err != nil {

@@ -189,6 +189,7 @@ type turn struct {
 	came      time.Time              // arrival of its message
 	multitask Multitask
 	stays     []Effect // effects of the turn that it replaced
+	inFront   *int     // turns that came before this one when its execution's lane was acquired; nil: unknown
 	begun     func(execution, thread string)
 	also      func(context.Context, *db.Batch) // more writes in the transaction that stores its execution
 	tell      teller
@@ -229,6 +230,9 @@ func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, erro
 	unit := s.unit()
 	unit.Fresh = true
 	unit.Enter = func(ctx context.Context, e *work.Entry) error { return s.enter(ctx, e, s.stand) }
+	if s.multitask != Interrupt && s.multitask != Rollback { // those do not wait in line
+		unit.Look = s.lookAhead
+	}
 	_, err := r.do(ctx, ws, kind.Name, s.exec, unit)
 	s.tell.restart() // withdraws an answer that is not recorded
 	return s.reply(ctx, err)

@@ -71,10 +71,20 @@ func (s *turn) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 // job returns the job of a turn. A resumed turn keeps its system prompt, its skills and its
 // messages.
 func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
+	entries, err := []execution.Entry{}, error(nil) // the execution begins
+	if s.resumed {
+		if entries, err = s.Runs.Journal(ctx, s.ws, s.exec.ID, 0); err != nil {
+			return job, err
+		}
+	}
 	var others *int64
+	spoken := func() []thread.Spoken { return nil }
 	settings, words, err := s.basis(ctx, s.ws, s.exec, func(b *db.Batch) {
 		if s.kind.ThreadTokens != nil {
 			others = s.Runs.SpentIn(b, s.Thread, s.exec.ID)
+		}
+		if len(entries) == 0 && s.Before == nil && !s.fresh {
+			spoken = s.Threads.ReadLately(b, s.Thread, maxHistory)
 		}
 	})
 	if err != nil {
@@ -83,12 +93,6 @@ func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 	skills, err := s.Skills(ctx, s.ws, s.exec.Surface)
 	if err != nil {
 		return job, err
-	}
-	entries := []execution.Entry{} // the execution begins
-	if s.resumed {
-		if entries, err = s.Runs.Journal(ctx, s.ws, s.exec.ID, 0); err != nil {
-			return job, err
-		}
 	}
 	job = s.bounded(job, nil, settings)
 	if s.AnswerTokens > 0 {
@@ -113,9 +117,9 @@ func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 	}
 	job.Skills = s.allowed(skills, names)
 	if len(entries) == 0 {
-		job.Messages, job.Trust, err = s.history(ctx)
+		job.Messages, job.Trust = s.history(spoken())
 	}
-	return job, err
+	return job, nil
 }
 
 // allowed returns the skills that the person may use. If names is not nil, it returns only those.

@@ -12,7 +12,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app/door"
 	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
-	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
@@ -44,11 +43,15 @@ func serve(t *testing.T, e dbtest.Env) *served {
 	return s
 }
 
+// cost is what a request costs: its statements, of which each transaction has one more on Postgres, by
+// which it enters the workspace.
+type cost struct{ statements, transactions, roundTrips int64 }
+
 // post sends a request. It returns the cost of the request, including the work that continued after
 // the response.
-func (s *served) post(t *testing.T, path, body string, into any) db.Stats {
+func (s *served) post(t *testing.T, path, body string, into any) cost {
 	t.Helper()
-	before := s.DB.Stats()
+	before, begun := s.DB.Stats(), s.DB.Transactions()
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer token")
 	r.Header.Set("Content-Type", "application/json")
@@ -61,7 +64,8 @@ func (s *served) post(t *testing.T, path, body string, into any) db.Stats {
 	if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
 		t.Fatal(err)
 	}
-	return s.DB.Stats().Sub(before)
+	used := s.DB.Stats().Sub(before)
+	return cost{used.Statements, s.DB.Transactions() - begun, used.RoundTrips}
 }
 
 // TestWhatAnAnswerCosts counts the statements of turns in which the agent only answers: the first
@@ -71,10 +75,10 @@ func TestWhatAnAnswerCosts(t *testing.T) {
 		s := serve(t, e)
 		var first, then struct{ Status, ThreadID string }
 		s.post(t, "/api/v1/operate", `{"message":"Hello."}`, &first) // reads the prices
-		if got, want := s.post(t, "/api/v1/operate", `{"message":"Hello."}`, &first), (db.Stats{Statements: 40, RoundTrips: 17}); got != want {
+		if got, want := s.post(t, "/api/v1/operate", `{"message":"Hello."}`, &first), (cost{39, 12, 16}); got != want {
 			t.Errorf("the first answer of a thread costs %+v, want %+v", got, want)
 		}
-		if got, want := s.post(t, "/api/v1/operate", `{"message":"Again.","threadId":"`+first.ThreadID+`"}`, &then), (db.Stats{Statements: 41, RoundTrips: 19}); got != want {
+		if got, want := s.post(t, "/api/v1/operate", `{"message":"Again.","threadId":"`+first.ThreadID+`"}`, &then), (cost{40, 13, 17}); got != want {
 			t.Errorf("the next costs %+v, want %+v", got, want)
 		}
 		if first.Status != "completed" || then.Status != "completed" || then.ThreadID != first.ThreadID {
@@ -91,18 +95,18 @@ func TestWhatASendCosts(t *testing.T) {
 		s.post(t, "/api/v1/executions", `{"agent":"ada"}`, &execution)
 		s.post(t, "/api/v1/executions", `{"agent":"ada"}`, &other)
 		s.post(t, "/api/v1/threads", `{"channel":"log","address":"someone"}`, &thread)
-		send := func(by string) (cost db.Stats, queued bool) {
+		send := func(by string) (used cost, queued bool) {
 			var sent struct{ Queued bool }
-			cost = s.post(t, "/api/v1/threads/"+thread.ID+"/send", `{"executionId":"`+by+`","body":"Hello."}`, &sent)
-			return cost, sent.Queued
+			used = s.post(t, "/api/v1/threads/"+thread.ID+"/send", `{"executionId":"`+by+`","body":"Hello."}`, &sent)
+			return used, sent.Queued
 		}
 		for range 2 {
-			if got, queued := send(execution.ID); got != (db.Stats{Statements: 19, RoundTrips: 7}) || queued {
+			if got, queued := send(execution.ID); got != (cost{19, 6, 7}) || queued {
 				t.Errorf("it costs %+v, queued: %v", got, queued)
 			}
 		}
 		// A queued message starts no delivery.
-		if got, queued := send(other.ID); got != (db.Stats{Statements: 12, RoundTrips: 4}) || !queued {
+		if got, queued := send(other.ID); got != (cost{12, 2, 4}) || !queued {
 			t.Errorf("one that is queued costs %+v, queued: %v", got, queued)
 		}
 	})
