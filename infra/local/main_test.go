@@ -44,6 +44,10 @@ func newHome(t testing.TB, environ ...string) home {
 // file returns the path of the home's SQLite file.
 func (h home) file() string { return lookup(h.environ, "SQLITE_PATH") }
 
+// patience is how long a test waits for what should come at once: a busy machine may take a minute for
+// the migrations alone.
+const patience = 5 * time.Minute
+
 // result is the result of a command line.
 type result struct {
 	code     int
@@ -59,7 +63,7 @@ func (h home) do(args ...string) result {
 // feed is do with a text on stdin.
 func (h home) feed(in string, args ...string) result {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var out, errs bytes.Buffer
 	code := run(ctx, append([]string{"lanekeeper"}, args...), h.environ, strings.NewReader(in), &out, &errs)
@@ -179,7 +183,7 @@ func (w *watched) String() string {
 // wait returns the rest of the line in which mark appears, as soon as the line is complete.
 func (w *watched) wait(t testing.TB, mark string) string {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(patience)
 	for {
 		w.mu.Lock()
 		text, written := w.text.String(), w.written
@@ -208,8 +212,8 @@ func (r *running) String() string { return fmt.Sprintf("stdout:\n%s\nstderr:\n%s
 // eventually waits until a condition is true.
 func eventually(t testing.TB, so func() bool) {
 	t.Helper()
-	if !within(time.Minute, so) {
-		t.Fatal("it is not so after a minute")
+	if !within(patience, so) {
+		t.Fatalf("it is not so after %v", patience)
 	}
 }
 
