@@ -608,7 +608,7 @@ func TestDoctor(t *testing.T) {
 	})
 	t.Run("no file", func(t *testing.T) {
 		folder := t.TempDir()
-		says(t, newHome(t, "SQLITE_PATH="+folder).must(exitFailed, "doctor").out, "fail files", "point SQLITE_PATH elsewhere")
+		says(t, newHome(t, "SQLITE_PATH="+folder).must(exitFailed, "doctor").out, "fail files", folder+" is a folder", "point SQLITE_PATH to another file")
 	})
 	t.Run("much amiss", func(t *testing.T) {
 		h := newHome(t, "REDIS_URL=redis://:a-secret@127.0.0.1:1")
