@@ -10,6 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/visit"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
+	"github.com/lanekeeper/lanekeeper/shared/edge/invoke"
 )
 
 func main() {
@@ -20,7 +21,7 @@ func main() {
 }
 
 func run() error {
-	sandbox := edge.NewSandbox(os.Environ(), os.Stdout)
+	sandbox := edge.NewSandbox(os.Environ(), os.Stdout, invoke.Async())
 	return sandbox.StartHTTP(func(core *app.Core) (http.Handler, error) {
 		return visit.NewFunction(core, sandbox.ID(), sandbox.Background, sandbox.KickOperate)
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
+	"github.com/lanekeeper/lanekeeper/shared/edge/invoke"
 )
 
 func main() {
@@ -19,7 +20,7 @@ func main() {
 }
 
 func run() error {
-	sandbox := edge.NewSandbox(os.Environ(), os.Stdout)
+	sandbox := edge.NewSandbox(os.Environ(), os.Stdout, invoke.Async())
 	return sandbox.StartCoordinator(func(core *app.Core) (edge.Coordinator, error) {
 		return web.NewCoordinator(core, sandbox.ID(), sandbox.Background, sandbox.KickCycle, sandbox.KickOperate, sandbox.KickWorker)
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
+	"github.com/lanekeeper/lanekeeper/shared/edge/invoke"
 )
 
 func main() {
@@ -18,7 +19,7 @@ func main() {
 }
 
 func run() error {
-	sandbox := edge.NewSandbox(os.Environ(), os.Stdout)
+	sandbox := edge.NewSandbox(os.Environ(), os.Stdout, invoke.Async())
 	return sandbox.StartHeartbeat(func(core *app.Core) (edge.Beat, error) {
 		h, err := wire.NewHeartbeat(core, sandbox.ID(), sandbox.Kick, sandbox.KickTend)
 		if err != nil {

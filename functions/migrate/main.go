@@ -20,7 +20,7 @@ func main() {
 }
 
 func run() error {
-	return edge.StartMigrate(edge.NewSandbox(os.Environ(), os.Stdout), edge.Migration[migrate.Result]{
+	return edge.StartMigrate(edge.NewSandbox(os.Environ(), os.Stdout, nil), edge.Migration[migrate.Result]{
 		Up: migrate.Postgres, Seed: seed.Seed, Email: auth.Email,
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
+	"github.com/lanekeeper/lanekeeper/shared/edge/invoke"
 )
 
 func main() {
@@ -20,7 +21,7 @@ func main() {
 }
 
 func run() error {
-	sandbox := edge.NewSandbox(os.Environ(), os.Stdout)
+	sandbox := edge.NewSandbox(os.Environ(), os.Stdout, invoke.Async())
 	return sandbox.StartHTTP(func(core *app.Core) (http.Handler, error) {
 		return web.NewOperate(core, sandbox.ID(), sandbox.Background, sandbox.KickWorker)
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
+	"github.com/lanekeeper/lanekeeper/shared/edge/invoke"
 )
 
 func main() {
@@ -19,7 +20,7 @@ func main() {
 }
 
 func run() error {
-	sandbox := edge.NewSandbox(os.Environ(), os.Stdout)
+	sandbox := edge.NewSandbox(os.Environ(), os.Stdout, invoke.Async())
 	return sandbox.StartWorker(func(core *app.Core) (edge.Work, error) {
 		w, err := wire.NewWorker(core, sandbox.ID(), sandbox.KickWorker, sandbox.KickOperate)
 		if err != nil {

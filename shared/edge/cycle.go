@@ -96,7 +96,7 @@ func (s *Sandbox) KickCycle(ctx context.Context, t coordinator.Tick) error {
 	if err != nil {
 		return fmt.Errorf("kick workspace %s: %w", t.Workspace, err)
 	}
-	if err := s.kick.invoke(ctx, s.cfg.Function, payload); err != nil {
+	if err := s.invoke(ctx, s.cfg.Function, payload); err != nil {
 		return fmt.Errorf("kick workspace %s: %w", t.Workspace, err)
 	}
 	return nil

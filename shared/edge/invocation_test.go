@@ -168,7 +168,7 @@ func TestWhatCanNotBeBuiltIsTriedAgain(t *testing.T) {
 }
 
 func TestStartElsewhere(t *testing.T) {
-	s := NewSandbox(nil, io.Discard)
+	s := NewSandbox(nil, io.Discard, nil)
 	if err := s.StartHeartbeat(nil); !errors.Is(err, errNotOnLambda) {
 		t.Errorf("got %v", err)
 	}

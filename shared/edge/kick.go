@@ -6,21 +6,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
-
-	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// kicker invokes functions. It creates its client on first use, because most sandboxes serve one
-// workspace and never invoke a function.
-type kicker struct {
-	kicked time.Time // time of the last kick by [Sandbox.KickOperate]
+// Invoke starts an invocation of a function and does not wait for it. Package invoke, below this one,
+// has it for the functions that invoke others.
+type Invoke func(ctx context.Context, function string, payload []byte) error
+
+// pace is the time of the last kick by [Sandbox.KickOperate].
+type pace struct {
 	mu     sync.Mutex
-	client *lambda.Client
+	kicked time.Time
 }
 
 // Kick starts an invocation for one workspace's tick and does not wait for it. It is the heartbeat's
@@ -30,7 +27,7 @@ func (s *Sandbox) Kick(ctx context.Context, t heartbeat.Tick) error {
 	if err != nil {
 		return fmt.Errorf("kick workspace %s: %w", t.Workspace, err)
 	}
-	if err := s.kick.invoke(ctx, s.cfg.Function, payload); err != nil {
+	if err := s.invoke(ctx, s.cfg.Function, payload); err != nil {
 		return fmt.Errorf("kick workspace %s: %w", t.Workspace, err)
 	}
 	return nil
@@ -43,24 +40,10 @@ func (s *Sandbox) KickTend(ctx context.Context) error {
 	if s.cfg.TendFunction == "" {
 		return nil
 	}
-	if err := s.kick.invoke(ctx, s.cfg.TendFunction, []byte(`{"source":"`+tendSource+`"}`)); err != nil {
+	if err := s.invoke(ctx, s.cfg.TendFunction, []byte(`{"source":"`+tendSource+`"}`)); err != nil {
 		return fmt.Errorf("kick %s: %w", s.cfg.TendFunction, err)
 	}
 	return nil
-}
-
-// invoke invokes a function asynchronously.
-func (k *kicker) invoke(ctx context.Context, function string, payload []byte) error {
-	client, err := k.lambda()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, awsTimeout)
-	defer cancel()
-	_, err = client.Invoke(ctx, &lambda.InvokeInput{
-		FunctionName: aws.String(function), InvocationType: types.InvocationTypeEvent, Payload: payload,
-	})
-	return err
 }
 
 // KickOperate is [Sandbox.KickTend] for callers that store many rows in a short time. It sends at most
@@ -68,7 +51,7 @@ func (k *kicker) invoke(ctx context.Context, function string, payload []byte) er
 // are found by the invocation that it started, or by the schedule within a minute. It is called by
 // functions/webhook, whose response does not depend on it.
 func (s *Sandbox) KickOperate(ctx context.Context, _ db.Workspace) {
-	if !s.kick.due(s.clock()) {
+	if !s.pace.due(s.clock()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, kickTimeout)
@@ -86,30 +69,13 @@ const (
 )
 
 // due reports whether kickPause has passed since the last kick. If so, it records this kick.
-func (k *kicker) due(now time.Time) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	since := now.Sub(k.kicked)
+func (p *pace) due(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	since := now.Sub(p.kicked)
 	if since >= 0 && since < kickPause {
 		return false
 	}
-	k.kicked = now
+	p.kicked = now
 	return true
 }
-
-func (k *kicker) lambda() (*lambda.Client, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.client == nil {
-		cfg, err := app.FunctionAWS()
-		if err != nil {
-			return nil, err
-		}
-		k.client = lambda.NewFromConfig(cfg)
-	}
-	return k.client, nil
-}
-
-// awsTimeout limits a call to AWS, including its retries. Without it, a call from a VPC that has no
-// route to AWS would hang.
-const awsTimeout = 15 * time.Second

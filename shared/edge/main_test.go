@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/edge/invoke"
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +34,7 @@ func sandbox(t *testing.T, environ ...string) (*Sandbox, *logged) {
 	t.Helper()
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	log := new(logged)
-	s := NewSandbox(append([]string{onLambda}, environ...), log)
+	s := NewSandbox(append([]string{onLambda}, environ...), log, invoke.Async())
 	open := s.open
 	s.open = func(cfg app.Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*app.Core, error) {
 		core, err := open(cfg, log, aws)

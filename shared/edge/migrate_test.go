@@ -229,7 +229,7 @@ func TestMigrateRefusesOtherEvents(t *testing.T) {
 }
 
 func TestStartMigrateElsewhere(t *testing.T) {
-	if err := StartMigrate(NewSandbox(nil, io.Discard), Migration[result]{}); !errors.Is(err, errNotOnLambda) {
+	if err := StartMigrate(NewSandbox(nil, io.Discard, nil), Migration[result]{}); !errors.Is(err, errNotOnLambda) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -27,21 +27,23 @@ type Sandbox struct {
 	meters     *observe.Meters
 	out        io.Writer // of the log
 	id         string
-	kick       kicker
+	invoke     Invoke
+	pace       pace
 	background background
 	clock      func() time.Time
 	read       func(ctx context.Context, arn string) (string, error) // a secret
 	open       func(cfg app.Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*app.Core, error)
 }
 
-// NewSandbox reads the configuration from an environment in the form of os.Environ, and logs to w. Each
-// main calls it once. An invalid configuration is the error of each invocation, so that a stack that
+// NewSandbox reads the configuration from an environment in the form of os.Environ, and logs to w. The
+// methods Kick… call invoke; it is nil in a function that calls none of them. Each main calls
+// NewSandbox once. An invalid configuration is the error of each invocation, so that a stack that
 // waits for a custom resource, and a person who invokes by hand, learn the reason.
-func NewSandbox(environ []string, w io.Writer) *Sandbox {
+func NewSandbox(environ []string, w io.Writer, invoke Invoke) *Sandbox {
 	cfg, err := app.LoadConfig(environ)
 	return &Sandbox{
 		cfg: cfg, bad: err, log: app.NewLogger(w, cfg, requestID), meters: observe.NewLines(), out: w, id: sandboxID(cfg.LogStream),
-		clock: time.Now, read: readSecret, open: app.OpenPostgres,
+		invoke: invoke, clock: time.Now, read: readSecret, open: app.OpenPostgres,
 	}
 }
 

@@ -18,6 +18,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 )
 
+// readTimeout limits the read of a secret, including its retries. Without it, a call from a VPC that
+// has no route to AWS would hang.
+const readTimeout = 15 * time.Second
+
 // secretLife is how long a sandbox caches its secrets. A secret that was rotated or revoked stays in
 // use in warm sandboxes at most this long.
 const secretLife = 5 * time.Minute
@@ -65,7 +69,7 @@ func readSecret(ctx context.Context, arn string) (string, error) {
 	if err != nil {
 		return "", &SecretError{Problem: "the AWS SDK can't be configured", Err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, awsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	out, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(arn)})
 	if api, ok := errors.AsType[smithy.APIError](err); ok {

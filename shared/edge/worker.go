@@ -72,7 +72,7 @@ func (s *Sandbox) KickWorker(ctx context.Context, t worker.Tick) error {
 		Task      string       `json:"task"`
 	}{t.Workspace, t.Task})
 	if err == nil {
-		err = s.kick.invoke(ctx, function, payload)
+		err = s.invoke(ctx, function, payload)
 	}
 	if err != nil {
 		return fmt.Errorf("invoke %s for task %s: %w", function, t.Task, err)

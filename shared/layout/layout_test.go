@@ -245,6 +245,7 @@ var links = []library{
 	{module + "shared/app/wire", acting},
 	{"github.com/modelcontextprotocol/", acting},
 	{"github.com/aws/aws-sdk-go-v2/service/bedrockruntime", acting},
+	{"github.com/aws/aws-sdk-go-v2/service/lambda", acting},
 	{"github.com/aws/aws-sdk-go-v2/service/kms", append([]string{"webhook"}, acting...)},
 }
 
