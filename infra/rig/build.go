@@ -30,7 +30,7 @@ func Build(ctx context.Context, pkg string, tags ...string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("rig: build %s: %w", pkg, err)
 	}
-	tagList := strings.Join(append([]string{"lambda.norpc"}, tags...), ",")
+	tagList := strings.Join(append([]string{"lambda.norpc", "nethttpomithttp2"}, tags...), ",")
 	key := wd + "\x00" + pkg + "\x00" + tagList
 
 	built.Lock()
