@@ -27,7 +27,7 @@ type agentBeat struct {
 	CPUPercent      *float64     `json:"cpuPercent,omitempty" minimum:"0" doc:"Of one core"`
 }
 
-// agentOrder is what an agent is to do.
+// agentOrder tells an agent what to do.
 type agentOrder struct {
 	Order   string `json:"order" enum:"continue,pause,cancel,warn,drain" doc:"pause and cancel: stop working on the attempt, and report nothing more on it. drain: finish, and ask for no more"`
 	TaskID  string `json:"taskId,omitempty" format:"uuid" doc:"Left out: the agent itself"`
@@ -64,7 +64,7 @@ func (s *server) beatAgent(ctx context.Context, in *struct {
 	return answered(out), nil
 }
 
-// claimInput is what an agent asks with.
+// claimInput is the request of a claim.
 type claimInput struct {
 	IDPath
 	Body *struct {
@@ -83,7 +83,7 @@ type claimed struct {
 	Body   *taskItem
 }
 
-// maxBroken is how many tasks a claim passes over whose input can't be completed.
+// maxBroken is the number of tasks whose input can't be completed after which a claim gives up.
 const maxBroken = 10
 
 var noCoordinator = problem.New(http.StatusServiceUnavailable, "no_coordinator",
@@ -201,8 +201,8 @@ func reportOf(ctx context.Context, id string, attempt int) task.Report {
 }
 
 // ended terminates the caller if it is an agent that drains, and that has just ended its last attempt.
-// The report is stored by then: what fails here is made up for by the agent's next heartbeat, and by
-// the coordinator's next cycle.
+// The report is stored by then. After a failure here, the agent's next heartbeat or the coordinator's
+// next cycle terminates the agent.
 func (s *server) ended(ctx context.Context, t *versioned[taskItem], err error) (*versioned[taskItem], error) {
 	if by, _ := auth.From(ctx); err == nil && by.Kind == auth.Agent {
 		if err := s.Agents.EndIfDrained(ctx, by.Workspace, by.ID); err != nil {

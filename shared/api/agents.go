@@ -165,7 +165,7 @@ func (s *server) getAgent(ctx context.Context, in *IDPath) (*versioned[AgentItem
 	return agentOutput(a), nil
 }
 
-// agentHealth is how an agent does.
+// agentHealth is the health of an agent, with its latest heartbeats.
 type agentHealth struct {
 	AgentID        string       `json:"agentId" format:"uuid"`
 	Status         agent.Status `json:"status" enum:"IDLE,WORKING,DEGRADED,ERROR,DRAINING,TERMINATED"`
@@ -205,7 +205,7 @@ func (s *server) getAgentHealth(ctx context.Context, in *IDPath) (*answer[agentH
 	return answered(out), nil
 }
 
-// itself refuses an agent that names another agent in the path, as if that were not there.
+// itself refuses an agent that names another agent in the path, as if that one did not exist.
 func itself(ctx context.Context, id string) error {
 	if by, _ := auth.From(ctx); by.Kind == auth.Agent && by.ID != id {
 		return notFound
@@ -260,8 +260,8 @@ func (s *server) rotateAgentToken(ctx context.Context, in *struct {
 	return answered(agentToken{token.Reveal()}), nil
 }
 
-// terminateAgent ends an agent for good. Where it is not to finish its tasks first, these are recovered
-// in the same transaction. It is called by the Engine Room, scripts and lanekeeper agents.
+// terminateAgent ends an agent for good. If the agent may not finish its tasks first, the same transaction
+// recovers them. It is called by the Engine Room, scripts and lanekeeper agents.
 func (s *server) terminateAgent(ctx context.Context, in *struct {
 	IDPath
 	Body *struct {

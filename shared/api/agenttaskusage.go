@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
-// coverOf is what a task's budgets are.
+// coverOf lists the budgets that cover a task.
 func coverOf(t task.Task) budget.Cover {
 	return budget.Cover{Task: t.ID, Milestone: t.Milestone, Project: t.Project, Agent: t.Agent}
 }

@@ -120,7 +120,7 @@ func (s *server) bulkMemories(ctx context.Context, in *struct {
 	}))
 }
 
-// bulkOutbox sends messages again that failed, or whose outcome is unknown. It is called by the Engine
+// bulkOutbox sends messages that failed, or whose outcome is unknown, again. It is called by the Engine
 // Room.
 func (s *server) bulkOutbox(ctx context.Context, in *struct {
 	Body struct {
@@ -162,7 +162,7 @@ func (s *server) bulkOutbox(ctx context.Context, in *struct {
 // threadKey begins the order keys of threads in the outbox.
 const threadKey = "thread:"
 
-// bulkDeliveries processes webhooks again that came. It is called by the Engine Room.
+// bulkDeliveries processes received webhooks again. It is called by the Engine Room.
 func (s *server) bulkDeliveries(ctx context.Context, in *struct {
 	Body struct {
 		Filter DeliveryFilter `json:"filter"`

@@ -37,9 +37,9 @@ func columnsOf(response reflect.Type) []string {
 	return names
 }
 
-// asCSV answers a request that prefers CSV with the rows of a listing as a table: one line an item, one
-// column a field; what is no text, number or truth value stands there as JSON. The header X-Next-Cursor
-// continues the listing. Anything but a listing is answered as ever.
+// asCSV answers a request that prefers CSV with the items of a listing as a table. Each item is a line and
+// each field a column. Objects and lists are JSON. The header X-Next-Cursor continues the listing. Other
+// responses stay as they are.
 func asCSV(resource string, columns []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept")

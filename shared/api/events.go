@@ -39,9 +39,9 @@ func eventItemOf(e event.Event) eventItem {
 	}
 }
 
-// eventItems returns what clients are told of an event: of one that begins or ends a run in a lane also
-// that the lane was acquired or released. To store that too would double what an acquire writes. Both
-// items have the id of the event.
+// eventItems returns the items that clients receive for an event. If the event begins or ends a run in a
+// lane, a second item says that the lane was acquired or released. That item is not stored, because it
+// would double what an acquire writes. Both items have the id of the event.
 func eventItems(e event.Event) []eventItem {
 	items := []eventItem{eventItemOf(e)}
 	did, ok := strings.CutPrefix(e.Kind, "execution.")

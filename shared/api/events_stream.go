@@ -109,7 +109,7 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 			sse.Event(b, next.String(), "reset", map[string]string{"cursor": next.String()})
 		}
 		for _, event := range events {
-			told(b, kinds, event)
+			writeItems(b, kinds, event)
 		}
 		if b.Len() > 0 {
 			if sse.Send(w, b) != nil {
@@ -151,9 +151,9 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 	}
 }
 
-// told appends what a client is told of an event. Only the last item has the event's id: a client that
-// got no more than the first resumes before the event.
-func told(b *bytes.Buffer, kinds []string, e event.Event) {
+// writeItems appends the items of an event. Only the last item has the event's id, so that a client that
+// received only the first one resumes before the event.
+func writeItems(b *bytes.Buffer, kinds []string, e event.Event) {
 	items := slices.DeleteFunc(eventItems(e), func(i eventItem) bool { return !wanted(kinds, i.Kind) })
 	for i, item := range items {
 		id := ""

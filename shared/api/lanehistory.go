@@ -28,8 +28,8 @@ type laneSpan struct {
 	Changed     bool             `json:"changed" doc:"False: it found nothing to do"`
 }
 
-// listLaneHistory lists which executions had which lanes, the latest first. Holds of programs that began
-// no execution are not told. It is called by the Engine Room, lanekeeper lanes and scripts.
+// listLaneHistory lists which executions had which lanes, the latest first. It omits the holds of
+// programs that began no execution. It is called by the Engine Room, lanekeeper lanes and scripts.
 func (s *server) listLaneHistory(ctx context.Context, in *struct {
 	Lane   string    `query:"lane" maxLength:"200"`
 	Since  time.Time `query:"since" doc:"Begun not before this time (RFC 3339)"`

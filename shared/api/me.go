@@ -38,11 +38,11 @@ type myWorkspace struct {
 	Slug string       `json:"slug"`
 	Role auth.Role    `json:"role,omitempty"`
 	Demo bool         `json:"demo,omitempty" doc:"It is the demo of the local runner"`
-	// Script says so of every workspace alike, because a process has one model.
+	// Script is the same in every workspace, because a process has one model.
 	Script bool `json:"script,omitempty" doc:"Its agents ask the demo model, a script, and no language model"`
 }
 
-// meOf tells what a principal says of itself.
+// meOf returns the fields that the principal itself holds.
 func (s *server) meOf(p auth.Principal) meItem {
 	item := meItem{
 		Kind: p.Kind, ID: p.ID, Email: p.Email, Role: p.Role, WorkspaceID: p.Workspace, Scopes: p.Scopes,

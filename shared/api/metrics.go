@@ -15,9 +15,9 @@ import (
 
 const metricsPath = "/metrics"
 
-// scraped serves the metrics in Prometheus' text format. A member of a workspace gets what rows tell
-// of that workspace. The local admin, and a caller on this machine, get what rows tell of all
-// workspaces, and what this process has counted, which is of all workspaces too.
+// scraped serves the metrics in Prometheus' text format. A member of a workspace gets the figures of
+// that workspace's rows. The local admin and a caller on this machine get the figures of all workspaces'
+// rows and the counters of this process, which cover all workspaces.
 func scraped(s *server, a huma.API, op huma.Operation) {
 	op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK)}
 	a.OpenAPI().AddOperation(&op)
@@ -55,8 +55,8 @@ func exceptLoopback(guarded, free http.Handler) http.Handler {
 }
 
 // fromHere reports whether a program on this machine sent a request without a credential. A reverse
-// proxy on this machine passes on what others send: it says so in a header, or keeps the name that
-// they asked for.
+// proxy on this machine passes on the requests of others. It adds a header that says so, or keeps the
+// name in the Host header.
 func fromHere(r *http.Request) bool {
 	for name := range r.Header {
 		if name == "Authorization" || name == "Cookie" || name == "Forwarded" || name == "Via" ||

@@ -137,8 +137,8 @@ func (m *guarded) HandleFunc(pattern string, h func(http.ResponseWriter, *http.R
 // them.
 var OfMachines = []string{"about", "coordinator", "agents", "agent-tasks", "lanes", "executions", "threads", "metrics"}
 
-// serves reports whether a route is served here. Where not all resources are, responses can't stream,
-// requests have little time, and nobody signs in.
+// serves reports whether a route is served here. A function that serves only some resources has neither
+// patient routes nor the sign-in: its responses can't stream, and its requests have little time.
 func (s *server) serves(rt route) bool {
 	return s.Resources == nil || slices.Contains(s.Resources, tag(rt.path)) && !rt.patient && !strings.HasPrefix(rt.path, "/sign-in")
 }

@@ -62,7 +62,8 @@ type stopItem struct {
 	Since  time.Time `json:"since"`
 }
 
-// beatItem is the heartbeat: what it is at, what it has done, and when the next one is due.
+// beatItem describes the heartbeat: its present phase, the phases that have ended, and when the next one
+// is due.
 type beatItem struct {
 	Running         bool            `json:"running"`
 	Phase           *string         `json:"phase,omitempty" enum:"heal,plan,automate,advance,reflect,remember" doc:"Of the beat that runs; left out: none runs"`

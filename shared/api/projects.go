@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/project"
 )
 
-// ProjectItem is a project, or what a milestone has in common with one.
+// ProjectItem is a project. It holds the fields that a milestone has as well.
 type ProjectItem struct {
 	ID          string         `json:"id" format:"uuid"`
 	Name        string         `json:"name"`

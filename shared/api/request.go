@@ -139,7 +139,8 @@ func (s *server) finish(a *recorder, r *http.Request, begun time.Time) {
 	}
 }
 
-// polled are the routes that each agent calls all the time. What comes of it is in the logs of tasks.
+// polled lists the routes that each agent calls all the time. The logs of tasks show their results, so
+// these requests are logged at level debug.
 var polled = map[string]bool{"POST /api/v1/agents/{id}/heartbeat": true, "POST /api/v1/agents/{id}/claim": true}
 
 var methods = []string{

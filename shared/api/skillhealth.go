@@ -44,7 +44,7 @@ type healOfSkill struct {
 	Status heal.Status `json:"status" enum:"active,probing"`
 }
 
-// listSkillsHealth says of each skill how its calls ended lately, by name. It is called by the Engine
+// listSkillsHealth lists how the calls of each skill ended lately, by the skill's name. It is called by the Engine
 // Room, lanekeeper skills-health and scripts.
 func (s *server) listSkillsHealth(ctx context.Context, in *struct {
 	Days   int    `query:"days" minimum:"1" maximum:"90" default:"14"`

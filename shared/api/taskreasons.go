@@ -33,15 +33,15 @@ func waits(t task.Task) bool {
 	return t.Status == task.Pending || t.Status == task.Paused || t.Status == task.Aborted
 }
 
-// A listing by reason reads tasks in pages of reasonPage, and reasonPages pages at most for one request:
-// a reason is worked out, and not stored.
+// A listing by reason reads tasks in pages of reasonPage, and at most reasonPages pages for one request,
+// because reasons are computed and not stored.
 const (
 	reasonPage  = 200
 	reasonPages = 10
 )
 
-// waitingTasks lists tasks, of which those that wait have their main reason. With a reason it lists the
-// tasks that wait for it. It returns the cursor of the next page; empty: there is none.
+// waitingTasks lists tasks. A task that waits has its main reason. With a reason it lists only the tasks
+// that wait for that one. It returns the cursor of the next page; empty: there is none.
 func (s *server) waitingTasks(ctx context.Context, f task.Filter, reason task.Code, limit int) ([]taskItem, string, error) {
 	pages := 1
 	if reason != "" {
