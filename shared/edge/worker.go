@@ -57,7 +57,7 @@ func DecodeWork(payload []byte) (worker.Tick, error) {
 	return t, nil
 }
 
-// errNoWorker says that nobody has told this function where the worker is.
+// errNoWorker says that the environment does not name the worker's function.
 var errNoWorker = errors.New("there is no function for the built-in worker: set WORKER_FUNCTION")
 
 // KickWorker starts an invocation that works on a task, and does not wait for it. In functions/worker it

@@ -187,9 +187,9 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 	return out, err
 }
 
-// count adds what calls without a recorded answer have used to the execution of a run that no Close
-// ends. It proves no hold: a conversation's tokens are used, also by a run that was stopped. A run
-// without such a bound writes nothing once it has lost its hold.
+// count adds the usage of calls without a recorded answer to the execution of a run that no Close
+// ends. It proves no hold, because a run that was stopped has also used tokens of its conversation. A
+// run without such a bound writes nothing once it has lost its hold.
 func (r *Runner) count(ctx context.Context, job Job, s *state) {
 	if s.lost == (llm.Usage{}) {
 		return
@@ -427,7 +427,7 @@ func (r *Runner) append(ctx context.Context, job Job, s *state, kind execution.K
 	return r.appendWith(ctx, job, s, kind, trust, body, used, Interim{})
 }
 
-// appendWith is append with what else an interim writes in its transaction.
+// appendWith is append with the further writes of an interim in the same transaction.
 func (r *Runner) appendWith(ctx context.Context, job Job, s *state, kind execution.Kind, trust execution.Trust,
 	body any, used *llm.Usage, in Interim) error {
 	last, cancel := lane.LastWrites(ctx) // an answer costs money, so it must be recorded
@@ -485,7 +485,7 @@ func (j Job) request(s *state) llm.Request {
 	}
 }
 
-// UsedUp is why a run ends that has used the tokens which were left to it.
+// UsedUp is the reason of a run that ends because it has used all tokens that were left to it.
 const UsedUp = "the tokens of the conversation are used up"
 
 // left is how many more tokens the run may use, where that is bounded.
@@ -514,7 +514,7 @@ func (j Job) deltas(ctx context.Context, s *state) (say func(llm.Delta), rest fu
 	}
 }
 
-// Halt is the part of an execution's result that tells how a run was halted.
+// Halt is the part of an execution's result that says how a run was halted.
 type Halt struct {
 	Halts    int  `json:"halts,omitempty"`    // how often in a row, without a step in between
 	Switched bool `json:"switched,omitempty"` // by a kill switch

@@ -1,6 +1,6 @@
 // Package backend says where a process keeps its state. STATE_BACKEND and DATABASE_URL choose the database
-// with which the process was opened; REDIS_URL puts a Redis before it, which shows the live view. The rest
-// of the code does not know which it got. Only what serves the API links this package, and with it the
+// with which the process was opened. REDIS_URL adds a Redis, which holds the live view. The rest of the code
+// does not know which of them it uses. Only the functions with the API link this package, and with it the
 // client of a Redis.
 package backend
 
@@ -15,16 +15,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/live/valkey"
 )
 
-// Backend is what was put before the database.
+// Backend is the live view in front of the database, if one is configured.
 type Backend struct {
-	// Check asks the live view whether it is there; nil: none is configured.
+	// Check returns an error if the live view cannot be reached; nil: none is configured.
 	Check func(context.Context) error
 
 	redis *valkey.Client
 }
 
-// Of puts the configured Redis before the database of a process, and has its cycles rebuild the live
-// view. It does not connect. It is called by app/web and by the local runner.
+// Of adds the configured Redis to a process, and has its cycles rebuild the live view there.
+// It does not connect. It is called by app/web and by the local runner.
 func Of(s *wire.Surfaces) (*Backend, error) {
 	address := s.Core.Config.RedisURL
 	if address == "" {
@@ -51,7 +51,7 @@ func (b *Backend) Close() error {
 	return b.redis.Close()
 }
 
-// Ping asks the Redis of a configuration whether it is there.
+// Ping returns an error if the Redis of a configuration cannot be reached.
 func Ping(ctx context.Context, cfg app.Config) (err error) {
 	c, err := valkey.New(valkey.Options{URL: cfg.RedisURL, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

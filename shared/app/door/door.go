@@ -1,5 +1,5 @@
-// Package door builds the authentication and the rate limits of what has an address: the API and the
-// chat. It links no API, so that the chat's function starts fast.
+// Package door builds the authentication and the rate limits of the API and the chat. It does not link the
+// API, so that the chat's function starts fast.
 package door
 
 import (
@@ -28,8 +28,8 @@ type Door struct {
 }
 
 // New returns a door that accepts the people of the configured issuers, the keys in the database, the
-// tokens of agents, and what the other verifiers accept. adminToken is the installation's; without one the local admin has
-// no sessions. secure says that the pages are served over https.
+// tokens of agents, and the tokens that the other verifiers accept. adminToken is the admin token of the
+// installation; without one the local admin has no sessions. secure says that the pages are served over https.
 func New(s *wire.Surfaces, adminToken string, secure bool, others ...auth.Verifier) (*Door, error) {
 	core := s.Core
 	people, err := auth.NewStore(core.DB, core.IDs, rand.Reader)
@@ -88,11 +88,10 @@ func OfFunction(s *wire.Surfaces) (*Door, error) {
 	return New(s, token, true, admin)
 }
 
-// masterKey is what sessions and the tokens of agents are signed with: random, made when it is first
-// needed, and kept sealed in the default workspace.
-// On Lambda without a key of KMS nothing can be sealed: there it is derived from what may
-// sign people in anyway, and where nothing may, there are no sessions. A command beside such
-// functions, which has their database and their secrets in its environment, has their key.
+// masterKey returns the key that signs sessions and the tokens of agents. It is random, made when it is first
+// needed, and stored sealed in the default workspace. On Lambda without a key of KMS nothing can be sealed.
+// There the key is derived from the secrets with which people sign in; without any, there are no sessions. A
+// command that has the database and the secrets of such functions in its environment derives the same key.
 func masterKey(ctx context.Context, s *wire.Surfaces) ([]byte, error) {
 	cfg := s.Core.Config
 	derived := cfg.KMSKeyID == "" && (cfg.OnLambda() || cfg.OnPostgres() && cfg.AdminToken+cfg.JWTSecret != "")

@@ -15,9 +15,9 @@ var forgetFiles embed.FS
 
 type forgetQueries struct{ Agent db.Query }
 
-// Forget deletes the agent of the demo from the default workspace, once it is terminated, unless it has worked
-// on a task that is not the demo's: that task names it. It reports whether it did. It is called by lanekeeper
-// demo remove.
+// Forget deletes the agent of the demo from the default workspace if it is terminated. It keeps an agent that
+// has worked on a task of others, because that task names it. It reports whether it deleted the agent. It is
+// called by lanekeeper demo remove.
 func Forget(ctx context.Context, core *app.Core) (bool, error) {
 	var q forgetQueries
 	if err := db.Load(forgetFiles, &q); err != nil {

@@ -25,7 +25,7 @@ const HistoryDays = 29
 // historyMark begins the operation of each call that was never made.
 const historyMark = "demo history: "
 
-// past is one kind of model call that the demo's agents are said to have made on each of the past days.
+// past is one kind of model call in the demo's usage of the past days.
 var past = []struct {
 	agent, operation, model string
 	surface                 trace.Surface
@@ -42,9 +42,9 @@ var past = []struct {
 }
 
 // History adds the usage of the days before today to the workspace of the demo, hour by hour, and has its
-// budget count it. It can't have happened, so each row says that it is the demo's: by its operation and its
-// session. Today has only what really ran. A repeated call on the same day changes nothing. It is called by the
-// local runner.
+// budget count it. This usage never happened, so the operation and the session of each row say that it belongs
+// to the demo. Today has only the usage of real runs. A repeated call on the same day changes nothing. It is
+// called by the local runner.
 func History(ctx context.Context, core *app.Core, ws db.Workspace, now time.Time) error {
 	var q historyQueries
 	if err := db.Load(historyFiles, &q); err != nil {

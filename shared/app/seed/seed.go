@@ -67,30 +67,31 @@ type demoTask struct {
 	Steps     json.RawMessage `json:"steps"`      // that the demo model takes
 }
 
-// Lane is held in the default workspace by whoever makes or removes a demo, so that two processes on one
-// database make one demo.
+// Lane is a lane of the default workspace. A process that makes or removes a demo holds it, so that two
+// processes on one database make one demo.
 const Lane lane.Name = "demo"
 
-// seedLease is how long [Seed] holds the lane at most. A killed one holds up the next for this long.
+// seedLease is the longest time for which [Seed] holds the lane. A killed process blocks the next one for this
+// long.
 const seedLease = 15 * time.Second
 
 const (
 	// DemoAgent is the id of the agent that does the demo's tasks. The built-in worker is started for it.
 	DemoAgent = "00000000-0000-7000-8000-0000000d1001"
-	// DemoCapability is what the demo's tasks require of an agent.
+	// DemoCapability is the capability that the demo's tasks require of an agent.
 	DemoCapability = "demo"
 
-	// Tag is that of the demo's tasks.
+	// Tag is the tag of the demo's tasks.
 	Tag = "demo"
-	// CreatedBy is who has created the demo content.
+	// CreatedBy is the creator that rows of the demo content name.
 	CreatedBy = "demo"
 )
 
-// Added are the objectives, automations, skills and memories that [Seed] adds, by what tells them apart:
-// ids, names, names and contents.
+// Added has the ids of the objectives, the names of the automations and skills, and the contents of the
+// memories that [Seed] adds.
 type Added struct{ Objectives, Automations, Skills, Memories map[string]bool }
 
-// Names returns what the demo content of the default workspace is, with the memories that its plans, tasks and
+// Names returns the demo content of the default workspace, with the memories that its plans, tasks and
 // automations save. It is called by lanekeeper demo remove.
 func Names() Added {
 	var content demoWorkspace

@@ -13,10 +13,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
-// attempt meters a model call of an attempt at a task. What the attempt is expected to use was reserved
-// when it was assigned; a call reserves what it may use beyond that, and is refused when a budget that
-// covers the task is spent. The tokens that it used are taken from the reservation. For an attempt that is
-// over nothing is reserved, because nothing would release it; its last call is counted all the same.
+// attempt meters a model call of an attempt at a task. The assignment has reserved the estimated usage of
+// the attempt. A call reserves only what it may use beyond that, and is refused when a budget that covers
+// the task is spent. The tokens that it used are taken from the reservation. An attempt that is over
+// reserves nothing, because nothing would release it, but its last call is counted.
 func (m meter) attempt(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
 	t, err := m.tasks.Get(ctx, c.Workspace, c.Task)
 	if err != nil {

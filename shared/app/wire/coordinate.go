@@ -20,7 +20,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
-// coordinate builds what gives tasks to agents, and has a task that is created or ends wake it.
+// coordinate builds the coordinator, which gives tasks to agents. A task that is created or ends starts a
+// cycle.
 func (s *Surfaces) coordinate() (err error) {
 	s.Cycles, err = (&coordinate.Coordinator{
 		DB:       s.DB,
@@ -67,9 +68,9 @@ func (s *Surfaces) starters() map[string]outbox.Handler {
 	}
 }
 
-// Works makes this process have the tasks of built-in agents worked on: invoke starts an invocation of
-// the worker, and does not wait for it; nil: another process does. It is called before the surfaces serve, by functions that may
-// invoke the worker, and by the local runner, which is one.
+// Works makes this process start the built-in worker for tasks of built-in agents. invoke starts an
+// invocation of the worker and does not wait for it; nil: another process starts the worker. Works is called
+// before the surfaces serve, by functions that may invoke the worker and by the local runner.
 func (s *Surfaces) Works(invoke func(context.Context, worker.Tick) error) {
 	if invoke == nil {
 		return
@@ -83,8 +84,8 @@ type kicks struct{ *coordinator.Coordinator }
 // kickAgain is how long a kick waits while another cycle runs.
 const kickAgain = time.Second
 
-// Handle implements [outbox.Handler]. A busy lane is no failure, but the cycle that runs may have read
-// its tasks already: the kick comes again. So it does, uncounted, when this process stops.
+// Handle implements [outbox.Handler]. A busy lane is no failure, but the running cycle may have read its
+// tasks already, so the kick is repeated. It is also repeated, uncounted, when this process stops.
 func (k kicks) Handle(ctx context.Context, c outbox.Claimed) error {
 	_, err := k.Once(ctx, c.Workspace, "kick")
 	if _, busy := errors.AsType[*lane.BusyError](err); busy {
@@ -96,7 +97,7 @@ func (k kicks) Handle(ctx context.Context, c outbox.Claimed) error {
 	return err
 }
 
-// Gateway returns a check of the gateway, for any answer of it; nil: none is configured.
+// Gateway returns a check that the gateway answers, whatever the status; nil: none is configured.
 func (s *Surfaces) Gateway() func(context.Context) error {
 	at := s.Core.Config.GatewayURL
 	if at == "" {

@@ -126,7 +126,7 @@ func (s *Surfaces) settle(ctx context.Context) error {
 	return errors.Join(err, s.Sender.Settle(ctx))
 }
 
-// goOn adds to a batch that what was worked on under a lane continues at once.
+// goOn adds to a batch that the work under a lane continues at once.
 func (s *Surfaces) goOn(ctx context.Context, b *db.Batch, name lane.Name) {
 	if id, ok := lane.ExecutionOf(name); ok {
 		s.Operate.GoOn(b, id)
