@@ -29,7 +29,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// newOrigin is the handler of everything that this process serves: the API, webhooks and the chat.
+// newOrigin returns the handler of everything that this process serves: the API, webhooks and the chat.
 // demoKey is the site key of the page /chat-demo.
 func newOrigin(a *wire.Surfaces, in *door.Door, b *beats, valkey func(context.Context) error, demoKey string) (http.Handler, error) {
 	api, err := newAPI(a, in, b, valkey)
@@ -59,15 +59,15 @@ func newOrigin(a *wire.Surfaces, in *door.Door, b *beats, valkey func(context.Co
 	}), nil
 }
 
-// newAPI is the handler of the API over an agent.
+// newAPI returns the handler of the API.
 func newAPI(a *wire.Surfaces, in *door.Door, b *beats, valkey func(context.Context) error) (http.Handler, error) {
 	return web.NewAPI(a, in, web.Process{
 		Beat: b.beat, Background: b.background, Drain: b.drained(), Valkey: valkey, Version: buildOf().Version,
 	})
 }
 
-// operator asks the API in this process: what a verb prints is what the API
-// answers, and who did it is the user of this machine.
+// operator sends requests to the API in this process, so that a verb prints the API's answers. The audit log
+// names the user of this machine.
 type operator struct {
 	handler http.Handler
 	beats   *beats
@@ -117,7 +117,7 @@ func (c *console) operate(ctx context.Context, ws db.Workspace) (*app.Core, *ope
 	return core, ask, nil
 }
 
-// mustExist reports a workspace that is not there, which would otherwise look empty.
+// mustExist returns an error if the workspace does not exist, because its listings would look empty.
 func (c *console) mustExist(ctx context.Context, core *app.Core, ws db.Workspace) error {
 	workspaces, err := workspace.New(core.DB)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/coordinator"
 )
 
-// outageTold is how long no cycle may have ended before the log says so.
+// outageTold is the time without a successful cycle after which the log says so.
 const outageTold = 5 * time.Minute
 
 // cycles runs the coordinator's cycles in this process. One call runs at a time.

@@ -82,7 +82,7 @@ type removed struct {
 	Agent     end  `json:"agent"`     // what has become of the agent of the default workspace's demo content
 }
 
-// end is what has become of an agent.
+// end is the state of an agent after the removal.
 type end string
 
 const (
@@ -130,8 +130,8 @@ func were(n int) string {
 // demoPatience is how long the work of the demo may take to end.
 const demoPatience = 30 * time.Second
 
-// clearDemo deletes the workspace of the demo by remove. Whatever works in it is stopped, and its lanes are
-// released.
+// clearDemo deletes the workspace of the demo by remove. It first stops the work in the workspace and
+// releases its lanes.
 func clearDemo(ctx context.Context, ask asker, remove func(context.Context) error) error {
 	stop := map[string]string{"scope": "workspace", "reason": "The demo is being removed"}
 	if _, err := ask(ctx, http.MethodPost, "/api/v1/kill-switches", stop, &struct{}{}); err != nil {
@@ -176,7 +176,7 @@ func atWork(err error) bool {
 	return is && refused.Status == http.StatusConflict || errors.Is(err, workspace.ErrAtWork)
 }
 
-// worker ends the agent of the demo content, and removes it unless a task of the user's names it.
+// worker terminates the agent of the demo content, and removes it unless a task of the user names it.
 func (did *removed) worker(ctx context.Context, core *app.Core, ask asker) error {
 	var is struct{ Status, CreatedBy string }
 	path := "/api/v1/agents/" + seed.DemoAgent
@@ -204,8 +204,8 @@ func (did *removed) worker(ctx context.Context, core *app.Core, ask asker) error
 	return err
 }
 
-// starter removes from the default workspace what [seed.Seed] has added. Tasks are never deleted, nor is the
-// record of what ran: tasks are cancelled and archived.
+// starter removes the content that [seed.Seed] has added to the default workspace. It cancels and archives
+// tasks, because tasks and the records of past work are never deleted.
 func (did *removed) starter(ctx context.Context, ask asker) error {
 	type row struct {
 		ID, Name, Content, Status, CreatedBy string

@@ -21,13 +21,13 @@ import (
 // demoKeyName is the name of the site key of the page /chat-demo.
 const demoKeyName = "chat-demo"
 
-// demoKeyFile is where that key is kept: beside the database file.
+// demoKeyFile returns the path of the file with that key, beside the database file.
 func demoKeyFile(cfg app.Config) string {
 	return filepath.Join(filepath.Dir(cfg.SQLitePath), "chat-demo-key")
 }
 
-// ensureDemoKey returns the site key with which the page /chat-demo chats, and makes one where there is
-// none that works. The key names the origins of this process. It is kept in a file, because the database
+// ensureDemoKey returns the site key of the page /chat-demo, and makes one if there is none that
+// works. The key names the origins of this process. It is kept in a file, because the database
 // has only its hash. A key that a person has revoked is not replaced: the page then has none ("").
 func ensureDemoKey(ctx context.Context, core *app.Core, people *auth.Store, address string) (string, error) {
 	wanted := originsOf(address)
@@ -64,7 +64,7 @@ func ensureDemoKey(ctx context.Context, core *app.Core, people *auth.Store, addr
 	return made.Reveal(), nil
 }
 
-// editDemoKey has the key name the origins of this process: ADDR may be another one than before.
+// editDemoKey changes the origins of the key to those of this process, because ADDR may have changed.
 func editDemoKey(ctx context.Context, core *app.Core, people *auth.Store, p auth.Principal, wanted []string) error {
 	if slices.Equal(p.Origins, wanted) {
 		return nil
@@ -79,8 +79,8 @@ func editDemoKey(ctx context.Context, core *app.Core, people *auth.Store, p auth
 	return nil
 }
 
-// demoKeyRevoked reports whether the database has the key as a revoked one. A key that it does not have
-// is of another database.
+// demoKeyRevoked reports whether the key was revoked in this database. A key that the database does not have
+// belongs to another one, and was not revoked.
 func demoKeyRevoked(ctx context.Context, people *auth.Store, key string) (bool, error) {
 	for after := ""; ; {
 		const page = 200
@@ -100,7 +100,7 @@ func demoKeyRevoked(ctx context.Context, people *auth.Store, key string) (bool, 
 	}
 }
 
-// originsOf returns the origins under which a browser on this machine finds what listens on an address.
+// originsOf returns the origins under which a browser on this machine reaches a listener at an address.
 func originsOf(address string) []string {
 	host, port, err := net.SplitHostPort(strings.TrimPrefix(urlOf(address), "http://"))
 	if err != nil {

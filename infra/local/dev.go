@@ -145,24 +145,23 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	return serve(ctx, newServer(handler, log), listener, b)
 }
 
-// lookForDead is how often it is looked whether another process of this host has died,
-// a verb for example, whose turn then goes on here, and whether one has migrated the database.
+// lookForDead is the interval at which the runner looks for dead processes of this host, whose work it
+// continues, and for a database that another process has migrated.
 const lookForDead = 10 * time.Second
 
-// schema ends the process once the database's schema is closed to this build: another
-// program has migrated it.
+// schema ends the process if another program has migrated the database to a schema that refuses this build.
 func (b *beats) schema(ctx context.Context, d *db.DB) {
 	err := d.Check(ctx)
 	if _, newer := errors.AsType[*db.NewerSchemaError](err); !newer {
-		return // what else is wrong is told by whoever meets it
+		return // other errors are reported by the work that they stop
 	}
 	select {
 	case b.broken <- err:
-	default: // it is told already
+	default: // it was reported already
 	}
 }
 
-// giveBack takes from processes that have died what they had, and goes on with it.
+// giveBack releases the holds and claims of dead processes, and continues their work.
 func (b *beats) giveBack(ctx context.Context, agent *wire.Surfaces) {
 	given, err := agent.GiveBack(ctx, self().dead)
 	tellGiven(ctx, b.log, given)

@@ -2,8 +2,7 @@ package main
 
 import "strings"
 
-// examples are calls of the resources' verbs, as one types them behind the verb. ID stands
-// for an id of a listing.
+// examples holds examples of the arguments of each resource's verb. ID stands for an id of a listing.
 var examples = map[string][]string{
 	"objectives": {`create '{"title": "Write a welcome text", "priority": 2}'`, `create 'Sell more ice'`, `list status=active`,
 		`pause ID '{"reason": "winter"}'`},

@@ -91,8 +91,8 @@ func prepare(ctx context.Context, cfg app.Config, log *slog.Logger, owner string
 	return core, did, nil
 }
 
-// seed is the last part of prepare. What is still to be made is in the database before the rest, so that a
-// process that is killed here leaves it to the next one.
+// seed is the last part of prepare. It first stores what is still to be made, so that after a kill the next
+// process makes it.
 func (did *prepared) seed(ctx context.Context, core *app.Core, owner string) error {
 	workspaces, err := workspace.New(core.DB)
 	if err != nil {

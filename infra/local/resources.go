@@ -19,16 +19,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// A resource is one of the API's that a verb lists, shows and changes.
+// A resource is a resource of the API that a verb lists, shows and changes.
 type resource struct {
 	name    string
 	about   string
 	columns []column // of a listing
-	does    []string // to all of them or one: the first is what the verb does by itself
+	does    []string // words for all of them or one; the first is the default
 	actions []string // /{id}/{action}: POST, but for reads
 }
 
-// path is where the API has the resource.
+// path returns the resource's path in the API.
 func (r resource) path() string {
 	if r.name == "tasks" {
 		return "/api/v1/agent-tasks"
@@ -36,7 +36,7 @@ func (r resource) path() string {
 	return "/api/v1/" + r.name
 }
 
-// resources are those with a verb of their own.
+// resources lists the resources that have a verb.
 func resources() []resource {
 	words := strings.Fields
 	return []resource{
@@ -128,8 +128,8 @@ func resources() []resource {
 	}
 }
 
-// reads are the actions that only ask, unless they are given JSON where written says
-// by what method that is sent.
+// reads lists the actions that only read. Those in written change something if JSON is given, by the method
+// that stands there.
 var (
 	reads   = []string{"health", "outbox", "projection", "graph", "why", "events", "logs", "messages", "series", "steps", "tasks", "versions"}
 	written = map[string]string{
@@ -137,13 +137,13 @@ var (
 	}
 )
 
-// texts are, by resource and word, the fields of texts that are given instead of JSON.
+// texts holds, by resource and word, the field for a text that is given instead of JSON.
 var texts = map[string]map[string]string{
 	"tasks":      {"create": "title", "cancel": "reason", "fail": "error", "complete": "summary"},
 	"objectives": {"create": "title"},
 }
 
-// taken is what the words of a resource take.
+// taken holds the arguments of each word, as the usage shows them.
 var taken = map[string]string{
 	"list": "[NAME=VALUE …]", "history": "[NAME=VALUE …]", "histogram": "[NAME=VALUE …]", "follow": "[NAME=VALUE …]",
 	"show": "ID", "create": "JSON", "edit": "ID JSON", "delete": "ID",
@@ -151,7 +151,7 @@ var taken = map[string]string{
 	"set": "NAME <FILE", "put": "NAME JSON", "commands": "JSON", "rotate": "[--keep-key]",
 }
 
-// usage is what a resource's verb takes.
+// usage returns the usage of the resource's verb.
 func (r resource) usage() string {
 	var each []string
 	for _, word := range r.does {
@@ -163,7 +163,7 @@ func (r resource) usage() string {
 	return "[" + strings.Join(each, " | ") + "]"
 }
 
-// verb is how the command does it: through the API's own handler, in this process.
+// verb returns the verb of the resource. It sends its requests to the API's handler in this process.
 func (r resource) verb() verb {
 	setup := func(flags *flag.FlagSet) action {
 		ws := workspaceFlag(flags)
@@ -199,7 +199,7 @@ func (r resource) verb() verb {
 	return verb{r.name, r.usage(), r.about, setup}
 }
 
-// request is what arguments ask the API for.
+// request converts the arguments of the verb to a request to the API.
 func (r resource) request(c *console, args []string) (method, path string, body any, err error) {
 	what, given := args[0], args[1:]
 	at := func(parts ...string) string {
@@ -278,7 +278,7 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 	return "", "", nil, r.misused(what)
 }
 
-// misused says what a word takes that was given something else, or that there is no such word.
+// misused returns the error for wrong arguments of a word, or for an unknown word.
 func (r resource) misused(what string) error {
 	takes, known := taken[what], slices.Contains(r.does, what)
 	if slices.Contains(r.actions, what) {
@@ -290,7 +290,7 @@ func (r resource) misused(what string) error {
 	return misused("%s %s takes %s, such as: %s", r.name, what, takes, r.exampleOf(what))
 }
 
-// filters are the query of what a listing is asked for.
+// filters converts the filters of a listing to a query.
 func (r resource) filters(what string, given []string, query url.Values) (string, error) {
 	for _, a := range given {
 		name, value, ok := strings.Cut(a, "=")
@@ -302,7 +302,7 @@ func (r resource) filters(what string, given []string, query url.Values) (string
 	return query.Encode(), nil
 }
 
-// document is JSON from the command line, or from standard input for "-".
+// document returns JSON from the command line, or from standard input for "-".
 func (c *console) document(text string) (json.RawMessage, error) {
 	if text == "-" {
 		var err error
@@ -317,7 +317,8 @@ func (c *console) document(text string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// input is standard input, to its end. What is too long for a request is refused there.
+// input reads standard input to its end. It returns at most one byte more than a request may have, and the
+// API refuses such a request.
 func (c *console) input() (string, error) {
 	const most = 1 << 20
 	raw, err := io.ReadAll(io.LimitReader(c.in, most+1))
@@ -327,7 +328,7 @@ func (c *console) input() (string, error) {
 	return string(raw), nil
 }
 
-// print tells an answer to a person: a listing as a table, the rest as it is.
+// print prints an answer for a person: a listing as a table, anything else as JSON.
 func (r resource) print(p paper, what string, answer json.RawMessage, now time.Time) {
 	w := p.w
 	var page struct {

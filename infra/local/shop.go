@@ -27,9 +27,9 @@ import (
 //go:embed shop.json
 var shopScript []byte
 
-// shop is the demo of the Engine Room: an ice cream shop at work, in a workspace of its own. All of it
-// comes about by requests to the API and by the runs that follow from them; only the usage of past days is
-// added by [seed.History].
+// shop is the demo of the Engine Room: an ice cream shop at work, in a workspace of its own. Requests to the
+// API and the runs that they begin create its content. Only the usage of past days comes from
+// [seed.History].
 type shop struct {
 	core       *app.Core
 	workspaces *workspace.Store
@@ -51,7 +51,7 @@ const (
 // unfinished reports whether a shop of this name is still to be made.
 func unfinished(name string) bool { return name == shopWanted || name == shopDue || name == shopBegun }
 
-// shopBy is who makes the workspace.
+// shopBy is recorded as the creator of the workspace.
 const shopBy = "local:demo"
 
 // shopIs returns the name of the workspace, or "" if there is none.
@@ -111,7 +111,7 @@ func renameShop(ctx context.Context, d *db.DB, workspaces *workspace.Store, from
 	return err
 }
 
-// shopAhead is how many days the period of the budgets goes on.
+// shopAhead is the number of days until the period of the budgets ends.
 const shopAhead = 7
 
 func newShop(core *app.Core, workspaces *workspace.Store, lanes *lane.Store) *shop {
@@ -150,15 +150,15 @@ func (s *shop) run(ctx context.Context) {
 	s.hold(ctx)
 }
 
-// How long the lane of the demo is held without a sign of life, how long one request of its script may take, and
-// how long a process waits for another that makes the demo or removes it.
+// demoLease is the lease of the demo's lane, demoRequest the time limit of one request of the script, and
+// makePatience how long a process waits for another one that makes or removes the demo.
 const (
 	demoLease    = 5 * time.Minute
 	demoRequest  = 4 * time.Minute
 	makePatience = 10 * time.Minute
 )
 
-// holdDemo runs fn under the lane of the demo. Whoever makes or removes the demo holds it.
+// holdDemo runs fn under the lane of the demo. A process that makes or removes the demo holds this lane.
 func holdDemo(
 	ctx context.Context, lanes *lane.Store, patience time.Duration, fn func(context.Context, *lane.Hold) error,
 ) error {
@@ -168,8 +168,8 @@ func holdDemo(
 	return lanes.Do(ctx, request, lane.Wait{Limit: patience}, fn)
 }
 
-// finish makes the shop if that is still due, and returns the name of its workspace then; "": there is none.
-// An unfinished one goes if it may not be made: its runs would cost money, or DEMO is set.
+// finish makes the shop if that is still due, and returns the name of its workspace; "": there is none. It
+// deletes an unfinished shop that may not be made, because its runs would cost money or because DEMO is set.
 func (s *shop) finish(ctx context.Context, hold *lane.Hold) (string, error) {
 	name, err := shopIs(ctx, s.workspaces) // another process may have made or removed it meanwhile
 	if err != nil || !unfinished(name) {
@@ -220,12 +220,12 @@ type shopStep struct {
 	Keep map[string]string `json:"keep"` // names of fields of the answer, by the names under which later requests use them
 }
 
-// placeholder finds what stands for a value of an earlier answer, or for a new id. Templates of webhook
-// rules have dots.
+// placeholder matches the placeholder of a value from an earlier answer, or of a new id. It matches no
+// template of a webhook rule, because those have dots.
 var placeholder = regexp.MustCompile(`\{\{(new )?([a-zA-Z]+)\}\}`)
 
-// fill sends the requests of the script. Each one proves that the process still has the lane of the demo, and
-// ends before that could be over.
+// fill sends the requests of the script. Before each one it renews the lane of the demo, and the request ends
+// before that lease does.
 func (s *shop) fill(ctx context.Context, hold *lane.Hold) error {
 	begun := time.Now()
 	var steps []shopStep
@@ -337,7 +337,7 @@ func (s *shop) send(ctx context.Context, token, method, path string, body, into 
 // quietKey marks the contexts of the requests that fill the demo.
 type quietKey struct{}
 
-// quiet is a slog.Handler that leaves out what is only the demo being filled.
+// quiet is a slog.Handler that omits events of the requests that fill the demo, except warnings and errors.
 type quiet struct{ slog.Handler }
 
 // Handle implements [slog.Handler].
@@ -354,7 +354,7 @@ func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handle
 // WithGroup implements [slog.Handler].
 func (q quiet) WithGroup(name string) slog.Handler { return quiet{q.Handler.WithGroup(name)} }
 
-// The lane of the shop that somebody holds while this process runs.
+// A lane of the shop that stays held while this process runs.
 const (
 	shopLane   = "stock-taking"
 	shopHolder = "Ada counts the freezer (demo)"
@@ -363,7 +363,7 @@ const (
 	shopAgain  = 10 * time.Second // after a request that failed
 )
 
-// take takes the lane. Whoever has it by this token still has it afterwards.
+// take acquires or renews the lane under its fixed token.
 func (s *shop) take(ctx context.Context) error {
 	body := map[string]any{"holder": shopHolder, "ttlSeconds": int(shopLease.Seconds()), "token": shopToken}
 	_, err := s.ask(ctx, http.MethodPost, "/api/v1/lanes/"+shopLane+"/acquire", body, nil)

@@ -15,8 +15,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// orLogs adds what the verb of tasks has beside those of other resources: its logs are lines, the
-// oldest first, and may be followed; why answers with a sentence.
+// orLogs adds two words to the verb of tasks. logs prints the log as lines, the oldest first, and can follow
+// it. why answers with a sentence.
 func orLogs(others func(*flag.FlagSet) action) func(*flag.FlagSet) action {
 	return func(flags *flag.FlagSet) action {
 		follow := flags.Bool("f", false, "logs: go on until the task has ended, or until Ctrl-C")
@@ -37,8 +37,8 @@ func orLogs(others func(*flag.FlagSet) action) func(*flag.FlagSet) action {
 	}
 }
 
-// orField returns a JSON object with a text in one field, unless the text is an object already, or
-// names standard input, or there is no such field.
+// orField returns a JSON object with the text in a field. It returns the text unchanged if that is an object
+// already or names standard input, or if field is empty.
 func orField(text, field string) string {
 	if field == "" || strings.HasPrefix(strings.TrimSpace(text), "{") || text == "-" {
 		return text

@@ -13,20 +13,20 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
 )
 
-// lookForTasks is how often it is looked whether another process of this host, a verb for example, has
-// left a task to be worked on.
+// lookForTasks is the interval at which the runner looks for tasks that another process of this host, such
+// as a verb, has left.
 const lookForTasks = time.Second
 
 // sendingAtOnce is how many looks may be under way. A sender handles eight rows of a workspace at once, of
 // which a hanging receiver has four.
 const sendingAtOnce = 4
 
-// tasks has what is due begin: cycles, starts of agents, and work on tasks. It waits for none of that. A
-// few calls may be under way, so that a slow receiver of one row holds up no other row.
+// tasks starts cycles, agents, and work on tasks that are due, and waits for none of them. Several calls may
+// run at once, so that a slow receiver of one row does not delay the other rows.
 func (b *beats) tasks(ctx context.Context, agent *wire.Surfaces) {
 	all, err := agent.Workspaces.All(ctx)
 	if err != nil {
-		return // the next cycle does it, and tells of it
+		return // the next cycle tries again, and logs the error
 	}
 	if b.sending.Add(1) > sendingAtOnce {
 		b.sending.Add(-1)
