@@ -43,7 +43,7 @@ func (s *server) listCircuits(ctx context.Context, in *circuitsInput) (*answer[p
 	if err != nil {
 		return nil, err
 	}
-	return part(all, in.Cursor, in.Limit)
+	return slicePage(all, in.Cursor, in.Limit)
 }
 
 type circuitPath struct {

@@ -178,5 +178,5 @@ func (s *server) listCategories(ctx context.Context, in *struct {
 	for _, c := range found {
 		items = append(items, categoryItem{c.Name, c.Count})
 	}
-	return part(items, in.Cursor, in.Limit)
+	return slicePage(items, in.Cursor, in.Limit)
 }

@@ -41,7 +41,7 @@ func (s *server) listTiers(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return part(tiersOf(models), in.Cursor, in.Limit)
+	return slicePage(tiersOf(models), in.Cursor, in.Limit)
 }
 
 type putTierInput struct {

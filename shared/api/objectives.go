@@ -252,7 +252,7 @@ func (s *server) listSteps(ctx context.Context, in *struct {
 	if steps == nil {
 		steps = []planStep{}
 	}
-	return part(steps, in.Cursor, in.Limit)
+	return slicePage(steps, in.Cursor, in.Limit)
 }
 
 // become changes the status of an objective. If the objective is no longer active, become also asks

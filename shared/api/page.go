@@ -77,8 +77,8 @@ func (c cursor) skipped() (int, error) {
 	return n, nil
 }
 
-// part returns one page of a short listing that was read as a whole. Its cursor counts entries.
-func part[T any](all []T, after string, limit int) (*answer[page[T]], error) {
+// slicePage returns one page of a short listing that was read as a whole. Its cursor counts entries.
+func slicePage[T any](all []T, after string, limit int) (*answer[page[T]], error) {
 	from, err := parseCursor(after)
 	if err != nil {
 		return nil, err

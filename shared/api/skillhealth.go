@@ -89,5 +89,5 @@ func (s *server) listSkillsHealth(ctx context.Context, in *struct {
 			items[i].Series[j] = callsOfDay{day.Date, day.Calls, day.Failed}
 		}
 	}
-	return part(items, in.Cursor, in.Limit)
+	return slicePage(items, in.Cursor, in.Limit)
 }

@@ -111,7 +111,7 @@ func (s *server) listUsage(ctx context.Context, in *usageInput) (*answer[page[us
 		}
 		items[i] = usageItem{keys, keys[0], u.Calls, u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Total(), u.MicroUSD, u.Unpriced}
 	}
-	return part(items, in.Cursor, in.Limit)
+	return slicePage(items, in.Cursor, in.Limit)
 }
 
 // currentUsage is what is used today.
@@ -186,7 +186,7 @@ func (s *server) listCorrections(ctx context.Context, in *struct {
 	for i, l := range found {
 		items[i] = correctionItem{l.Type, l.Samples, float64(l.Factor) / 1000}
 	}
-	return part(items, in.Cursor, in.Limit)
+	return slicePage(items, in.Cursor, in.Limit)
 }
 
 // savings compare what tasks cost with the top tier alone.

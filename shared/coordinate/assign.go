@@ -32,7 +32,7 @@ func (r *round) assign(ctx context.Context) error {
 	for try := 1; ; try++ {
 		r.report = report
 		err := c.Lanes.InHold(ctx, r.hold, func(ctx context.Context, tx lane.Tx) error {
-			if err := r.place(ctx, tx); err != nil {
+			if err := r.assignDue(ctx, tx); err != nil {
 				return err
 			}
 			if err := fault.Point(ctx, "coordinate.assigned", string(r.ws)); err != nil {
@@ -49,8 +49,8 @@ func (r *round) assign(ctx context.Context) error {
 	}
 }
 
-// place locks the agents, counts what they work on in a new statement, and gives them what is due.
-func (r *round) place(ctx context.Context, tx Tx) error {
+// assignDue locks the agents, counts what they work on in a new statement, and gives them what is due.
+func (r *round) assignDue(ctx context.Context, tx Tx) error {
 	c := r.c
 	v, err := c.view(ctx, tx, "")
 	if err != nil || v.halted {

@@ -51,7 +51,7 @@ func (s *Sandbox) KickTend(ctx context.Context) error {
 // are found by the invocation that it started, or by the schedule within a minute. It is called by
 // functions/webhook, whose response does not depend on it.
 func (s *Sandbox) KickOperate(ctx context.Context, _ db.Workspace) {
-	if !s.pace.due(s.clock()) {
+	if !s.pace.allows(s.clock()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, kickTimeout)
@@ -68,8 +68,8 @@ const (
 	kickTimeout = 2 * time.Second
 )
 
-// due reports whether kickPause has passed since the last kick. If so, it records this kick.
-func (p *pace) due(now time.Time) bool {
+// allows reports whether kickPause has passed since the last kick. If so, it records this kick.
+func (p *pace) allows(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	since := now.Sub(p.kicked)

@@ -127,8 +127,8 @@ func keyOf(v secret.Value) ([]byte, error) {
 	return key, nil
 }
 
-// place returns the place that the secrets of an endpoint are encrypted for. The previous secret
+// secretPlace returns the place that the secrets of an endpoint are encrypted for. The previous secret
 // moves to another column and keeps this place.
-func place(ws db.Workspace, id string) secret.Place {
+func secretPlace(ws db.Workspace, id string) secret.Place {
 	return secret.Place{Workspace: ws, Table: "webhook_endpoints", Column: "sealed", Row: id}
 }

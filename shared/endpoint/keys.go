@@ -28,7 +28,7 @@ func (s *Store) keys(ctx context.Context, ws db.Workspace, e Endpoint) ([][]byte
 	var keys [][]byte
 	var unopened error
 	for _, sealed := range e.sealed {
-		key, err := s.open(ctx, sealing{place(ws, e.ID), string(sealed)})
+		key, err := s.open(ctx, sealing{secretPlace(ws, e.ID), string(sealed)})
 		switch {
 		case err == nil:
 			keys = append(keys, key)
@@ -111,7 +111,7 @@ func (s *Store) reseal(ctx context.Context, ws db.Workspace, id string, now, old
 		if sealed == nil {
 			return nil, false, nil
 		}
-		made, err := s.secrets.ResealAt(ctx, place(ws, id), sealed)
+		made, err := s.secrets.ResealAt(ctx, secretPlace(ws, id), sealed)
 		if made == nil {
 			made = sealed
 			return made, false, err

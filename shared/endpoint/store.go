@@ -83,7 +83,7 @@ func (s *Store) Seal(ctx context.Context, ws db.Workspace, e Endpoint, v secret.
 // SealAnew encrypts a further secret of an endpoint for [Store.Rotate]. It must run before the
 // transaction.
 func (s *Store) SealAnew(ctx context.Context, ws db.Workspace, of Endpoint, v secret.Value) (Draft, error) {
-	sealed, err := s.secrets.SealAt(ctx, place(ws, of.ID), v)
+	sealed, err := s.secrets.SealAt(ctx, secretPlace(ws, of.ID), v)
 	if err != nil {
 		return Draft{}, fmt.Errorf("seal the secret of a webhook endpoint: %w", err)
 	}

@@ -57,7 +57,7 @@ type Content struct {
 // Read decodes the content of a verified request. Its error is a [ContentError].
 func (s Source) Read(r Request) (Content, error) {
 	sum := sha256.Sum256(r.Body)
-	c := Content{Digest: hex.EncodeToString(sum[:]), Headers: s.kept(r.Header)}
+	c := Content{Digest: hex.EncodeToString(sum[:]), Headers: s.storedHeaders(r.Header)}
 	body, err := decodeBody(r.Header.Get("Content-Type"), r.Body)
 	if err != nil {
 		return Content{}, err
@@ -284,8 +284,8 @@ func decodeForm(body []byte) (any, error) {
 	return out, nil
 }
 
-// kept returns the headers to store: those that rules may read, without credentials.
-func (s Source) kept(h http.Header) map[string]string {
+// storedHeaders returns the headers to store: those that rules may read, without credentials.
+func (s Source) storedHeaders(h http.Header) map[string]string {
 	out := map[string]string{}
 	size := 0
 	names := make([]string, 0, len(h))

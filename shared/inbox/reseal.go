@@ -83,5 +83,5 @@ func (s *Store) anew(ctx context.Context, ws db.Workspace, id string, sealed []b
 	if sealed == nil {
 		return nil, nil
 	}
-	return s.secrets.ResealAt(ctx, place(ws, id), sealed)
+	return s.secrets.ResealAt(ctx, secretPlace(ws, id), sealed)
 }

@@ -196,8 +196,8 @@ func standardKey(text string) ([]byte, bool) {
 	return key, err == nil && len(key) >= MinSecret
 }
 
-// place returns the place that the secrets of a source are encrypted for. The previous secret moves
+// secretPlace returns the place that the secrets of a source are encrypted for. The previous secret moves
 // to another column and keeps this place.
-func place(ws db.Workspace, id string) secret.Place {
+func secretPlace(ws db.Workspace, id string) secret.Place {
 	return secret.Place{Workspace: ws, Table: "webhook_sources", Column: "sealed", Row: id}
 }

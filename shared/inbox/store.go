@@ -123,7 +123,7 @@ func lasting(err error) bool {
 }
 
 func (s *Store) open(ctx context.Context, f Found, sealed []byte) (secret.Value, error) {
-	key := sealing{place(f.Workspace, f.ID), string(sealed)}
+	key := sealing{secretPlace(f.Workspace, f.ID), string(sealed)}
 	s.mu.Lock()
 	v, ok := s.opened[key]
 	s.mu.Unlock()
@@ -189,7 +189,7 @@ func (s *Store) Seal(ctx context.Context, ws db.Workspace, n Source, v secret.Va
 		return Draft{}, joined(err)
 	}
 	n.ID = s.ids()
-	sealed, err := s.secrets.SealAt(ctx, place(ws, n.ID), v)
+	sealed, err := s.secrets.SealAt(ctx, secretPlace(ws, n.ID), v)
 	if err != nil {
 		return Draft{}, fmt.Errorf("seal the secret of a webhook source: %w", err)
 	}
@@ -202,7 +202,7 @@ func (s *Store) SealAnew(ctx context.Context, ws db.Workspace, of Source, v secr
 	if err := CheckSecret(of.Kind, v); err != nil {
 		return Draft{}, err
 	}
-	sealed, err := s.secrets.SealAt(ctx, place(ws, of.ID), v)
+	sealed, err := s.secrets.SealAt(ctx, secretPlace(ws, of.ID), v)
 	if err != nil {
 		return Draft{}, fmt.Errorf("seal the secret of a webhook source: %w", err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// place finds or opens the thread of the turn, and checks its persona.
-func (s *turn) place(ctx context.Context, t Turn) error {
+// findThread finds or opens the thread of the turn, and checks its persona.
+func (s *turn) findThread(ctx context.Context, t Turn) error {
 	var wrong problem.InvalidError
 	for _, said := range t.Before {
 		wrong.If(!thread.Storable(said.Body), "before", "has messages of at most 65536 bytes of text")

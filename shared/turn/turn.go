@@ -217,7 +217,7 @@ func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, erro
 	if s.multitask == Steer || s.multitask == Collect {
 		s.asked.Multitask = s.multitask
 	}
-	if err := s.place(ctx, t); err != nil {
+	if err := s.findThread(ctx, t); err != nil {
 		return Reply{}, err
 	}
 	s.exec = execution.Execution{

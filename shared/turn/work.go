@@ -136,7 +136,7 @@ func (s *turn) allowed(skills *skill.Set, names []string) *skill.Set {
 // end stores the answer with the end of the execution.
 func (s *turn) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 	if out.Status != execution.Parked {
-		if body := s.kept(out.Outcome); body != "" {
+		if body := s.storedText(out.Outcome); body != "" {
 			err := s.answer(ctx, tx, thread.Spoken{
 				Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
 				Execution: s.exec.ID, Key: fmt.Sprintf("%s:%d", s.exec.ID, out.Steps), First: !s.resumed, Data: trustData(out.Trust),
@@ -181,15 +181,15 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// kept is what the thread keeps of how the turn ended.
-func (s *turn) kept(out reason.Outcome) string {
+// storedText returns the text that the thread stores for the end of the turn.
+func (s *turn) storedText(out reason.Outcome) string {
 	if s.kind.Told == nil {
 		return answerOf(out)
 	}
 	return s.kind.Told(Reply{Status: out.Status, Answer: out.Answer, Reason: out.Reason})
 }
 
-// answerOf is what a thread keeps of how a run ended, for those who may know why.
+// answerOf returns the text that a thread stores for the end of a run, with the reason.
 func answerOf(out reason.Outcome) string {
 	switch {
 	case out.Status == execution.Waiting, out.Status == execution.Completed && out.Reason == "":

@@ -36,7 +36,7 @@ type completionRequest struct {
 
 // complete answers POST /v1/chat/completions. The messages are the context, and the last of them is
 // answered. What a turn does that does not end with an answer, a visitor is told as the text of a
-// completion: a plain sentence of [told]'s.
+// completion: a plain sentence of [visibleText].
 func (h *Handler) complete(w http.ResponseWriter, r *http.Request, v *visit) {
 	if p := h.early(r, v); p != nil {
 		h.refuse(w, r, p)
@@ -158,7 +158,7 @@ func cut(r turn.Reply) bool { return r.Status == execution.Completed && r.Reason
 
 func (c *completion) answer(r turn.Reply) any {
 	c.id = completionID(r.Execution)
-	text := told(r)
+	text := visibleText(r)
 	a := c.body("chat.completion", completionChoice{Message: &completionMessage{"assistant", &text}, Finish: finishOf(r)})
 	a.Usage = usageOf(r)
 	return a

@@ -31,5 +31,5 @@ func laneOf(visitor string) lane.Name {
 	return lane.Name(lanes + hashed + hex.EncodeToString(sum[:]))
 }
 
-// told is what a visitor is told of how a turn stands.
-func told(r turn.Reply) string { return visitor.Told(r) }
+// visibleText returns the text that a visitor sees for the state of a turn.
+func visibleText(r turn.Reply) string { return visitor.Told(r) }

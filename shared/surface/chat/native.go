@@ -80,7 +80,7 @@ type tokenUsage struct {
 
 func (*native) answer(r turn.Reply) any {
 	return messageAnswer{
-		Answer: told(r), Status: r.Status, ExecutionID: r.Execution, TraceID: r.Trace, ThreadID: r.Thread,
+		Answer: visibleText(r), Status: r.Status, ExecutionID: r.Execution, TraceID: r.Trace, ThreadID: r.Thread,
 		Usage: tokenUsage{r.Prompt, r.Completion, r.Prompt + r.Completion},
 	}
 }

@@ -58,7 +58,7 @@ func (p *prose) say(text string, first bool) string {
 
 // end is what comes to the text when the turn ends.
 func (p *prose) end(r turn.Reply) string {
-	text := told(r)
+	text := visibleText(r)
 	if r.Status == execution.Completed && p.said != "" || strings.TrimSpace(text) == strings.TrimSpace(p.said) {
 		return ""
 	}

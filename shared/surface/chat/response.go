@@ -108,10 +108,10 @@ func (s *response) id(execution string) {
 // is told as the text of a message, too: incomplete while an answer may still come into the
 // conversation, or was stopped; failed where there will be none.
 func (s *response) ended(r turn.Reply) responseBody {
-	return s.with(r, told(r))
+	return s.bodyOf(r, visibleText(r))
 }
 
-func (s *response) with(r turn.Reply, text string) responseBody {
+func (s *response) bodyOf(r turn.Reply, text string) responseBody {
 	b := s.responseBody
 	switch {
 	case cut(r):
@@ -119,7 +119,7 @@ func (s *response) with(r turn.Reply, text string) responseBody {
 	case r.Status == execution.Completed:
 		b.Status = completed
 	case r.Status == execution.Failed, r.Status == execution.Stalled:
-		b.Status, b.Error = failed, &responseError{"server_error", told(r)}
+		b.Status, b.Error = failed, &responseError{"server_error", visibleText(r)}
 	default:
 		b.Status, b.Incomplete = incomplete, &responseReason{string(r.Status)}
 	}
@@ -156,8 +156,8 @@ const (
 // fields are those of an event beside its type and number.
 type fields map[string]any
 
-// tell adds an event, unless it was told before.
-func (s *response) tell(b *bytes.Buffer, seq int, kind string, f fields) {
+// writeEvent adds an event, unless it was told before.
+func (s *response) writeEvent(b *bytes.Buffer, seq int, kind string, f fields) {
 	if seq <= s.after {
 		return
 	}
@@ -169,16 +169,16 @@ func (s *response) begin(b *bytes.Buffer, execution, _ string) {
 	s.id(execution)
 	begun := s.responseBody
 	begun.Status = inProgress
-	s.tell(b, createdSeq, "response.created", fields{"response": begun})
-	s.tell(b, inProgressSeq, "response.in_progress", fields{"response": begun})
+	s.writeEvent(b, createdSeq, "response.created", fields{"response": begun})
+	s.writeEvent(b, inProgressSeq, "response.in_progress", fields{"response": begun})
 	empty := s.message(inProgress, "")
 	empty.Content = []responsePart{}
-	s.tell(b, itemAddedSeq, "response.output_item.added", fields{"output_index": 0, "item": empty})
-	s.tell(b, partAddedSeq, "response.content_part.added", s.place(fields{"part": partOf("")}))
+	s.writeEvent(b, itemAddedSeq, "response.output_item.added", fields{"output_index": 0, "item": empty})
+	s.writeEvent(b, partAddedSeq, "response.content_part.added", s.located(fields{"part": partOf("")}))
 }
 
-// place says to which part of the output an event belongs.
-func (s *response) place(f fields) fields {
+// located says to which part of the output an event belongs.
+func (s *response) located(f fields) fields {
 	f["item_id"], f["output_index"], f["content_index"] = s.item, 0, 0
 	return f
 }
@@ -197,15 +197,15 @@ func (s *response) delta(b *bytes.Buffer, piece string) {
 		}
 		piece = piece[from:]
 	}
-	s.tell(b, seq, "response.output_text.delta", s.place(fields{"delta": piece, "logprobs": []struct{}{}}))
+	s.writeEvent(b, seq, "response.output_text.delta", s.located(fields{"delta": piece, "logprobs": []struct{}{}}))
 }
 
 func (s *response) end(b *bytes.Buffer, r turn.Reply) {
 	s.delta(b, s.prose.end(r))
 	whole := s.all.String()
-	seq, done := partAddedSeq+len(whole), s.with(r, whole)
-	s.tell(b, seq+1, "response.output_text.done", s.place(fields{"text": whole, "logprobs": []struct{}{}}))
-	s.tell(b, seq+2, "response.content_part.done", s.place(fields{"part": partOf(whole)}))
-	s.tell(b, seq+3, "response.output_item.done", fields{"output_index": 0, "item": done.Output[0]})
-	s.tell(b, seq+4, "response."+string(done.Status), fields{"response": done})
+	seq, done := partAddedSeq+len(whole), s.bodyOf(r, whole)
+	s.writeEvent(b, seq+1, "response.output_text.done", s.located(fields{"text": whole, "logprobs": []struct{}{}}))
+	s.writeEvent(b, seq+2, "response.content_part.done", s.located(fields{"part": partOf(whole)}))
+	s.writeEvent(b, seq+3, "response.output_item.done", fields{"output_index": 0, "item": done.Output[0]})
+	s.writeEvent(b, seq+4, "response."+string(done.Status), fields{"response": done})
 }

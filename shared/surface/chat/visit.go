@@ -130,8 +130,8 @@ func (h *Handler) enter(ctx context.Context, v *visit, id string) *problem.Probl
 	return nil
 }
 
-// behind is how many visitors of a site one address counts for: networks share one.
-const behind = 10
+// perAddress is how many visitors of a site one address counts for: networks share one.
+const perAddress = 10
 
 // count takes a message from what the visitor and the workspace may send in a minute. The visitors of a
 // site choose their names, so their address is counted too: not for who is told to wait, because others
@@ -158,7 +158,7 @@ func (h *Handler) count(ctx context.Context, v *visit) *problem.Problem {
 		of  func(workspace.Settings) int
 	}{
 		{bucket, func(s workspace.Settings) int { return s.ChatVisitorMessages }},
-		{address, func(s workspace.Settings) int { return behind * s.ChatVisitorMessages }},
+		{address, func(s workspace.Settings) int { return perAddress * s.ChatVisitorMessages }},
 		{Channel, func(s workspace.Settings) int { return s.ChatMessages }},
 	} {
 		if b.key == "" {
@@ -194,7 +194,7 @@ func (h *Handler) look(ctx context.Context, v *visit) *problem.Problem {
 			return p
 		}
 	}
-	return h.take(ctx, v.Workspace, "read:"+v.address(), func(s workspace.Settings) int { return behind * visitor(s) })
+	return h.take(ctx, v.Workspace, "read:"+v.address(), func(s workspace.Settings) int { return perAddress * visitor(s) })
 }
 
 // buckets is how the keys of chat's buckets begin.

@@ -119,7 +119,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // pass runs a cycle in each workspace of a tick, and repeats those that failed because the database is
 // away.
 func (c *Coordinator) pass(ctx context.Context, t Tick, r *Report) error {
-	due, err := c.due(ctx, t)
+	due, err := c.workspaces(ctx, t)
 	if r.Workspaces = len(due); err == nil {
 		due, err = c.all(ctx, t, due, r)
 	}
@@ -135,7 +135,7 @@ func (c *Coordinator) pass(ctx context.Context, t Tick, r *Report) error {
 			break
 		}
 		if r.Workspaces == 0 {
-			due, err = c.due(ctx, t)
+			due, err = c.workspaces(ctx, t)
 			r.Workspaces = len(due)
 		}
 		if err == nil || r.Workspaces > 0 {
@@ -148,8 +148,8 @@ func (c *Coordinator) pass(ctx context.Context, t Tick, r *Report) error {
 	return nil
 }
 
-// due lists the workspaces of a tick.
-func (c *Coordinator) due(ctx context.Context, t Tick) ([]db.Workspace, error) {
+// workspaces lists the workspaces of a tick.
+func (c *Coordinator) workspaces(ctx context.Context, t Tick) ([]db.Workspace, error) {
 	if t.Workspace != "" {
 		return []db.Workspace{t.Workspace}, nil
 	}

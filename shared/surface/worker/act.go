@@ -46,7 +46,7 @@ func (a *attempt) act(ctx context.Context, job reason.Job) (reason.Outcome, erro
 	out, err := a.run(working, job)
 	cancel(nil)
 	watching.Wait()
-	return a.judge(ctx, out, err)
+	return a.conclude(ctx, out, err)
 }
 
 // threadBusy is why a run is halted until it gets the lock of its thread.
@@ -66,9 +66,9 @@ func (a *attempt) run(ctx context.Context, job reason.Job) (reason.Outcome, erro
 	return a.Turns.Through(ctx, job)
 }
 
-// judge decides what the end of a run means: an order stops the attempt, and an invocation that handed
+// conclude decides how a run ends: an order stops the attempt, and an invocation that handed
 // on without a new step would do so for ever.
-func (a *attempt) judge(ctx context.Context, out reason.Outcome, err error) (reason.Outcome, error) {
+func (a *attempt) conclude(ctx context.Context, out reason.Outcome, err error) (reason.Outcome, error) {
 	o := a.order()
 	a.spent = a.limit > 0 && (a.due || ctx.Err() != nil) && !errors.Is(context.Cause(ctx), reason.ErrStopped)
 	before := 0 // steps of this execution

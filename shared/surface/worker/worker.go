@@ -114,7 +114,7 @@ func (w *Worker) Run(ctx context.Context, t Tick) (Report, error) {
 	}
 	r.Attempt, r.ExecutionID, r.TraceID, r.Steps, r.Reason = a.number, out.Execution.ID, out.Execution.Trace, out.Steps, out.Reason
 	r.Outcome = a.outcome(out)
-	a.tell(ctx, r, out)
+	a.logEnd(ctx, r, out)
 	switch r.Outcome {
 	case HandedOn:
 		w.handOn(ctx, t)
@@ -152,8 +152,8 @@ func (a *attempt) outcome(out work.Outcome) Outcome {
 	return Waits
 }
 
-// tell logs what an invocation did.
-func (a *attempt) tell(ctx context.Context, r Report, out work.Outcome) {
+// logEnd logs what an invocation did.
+func (a *attempt) logEnd(ctx context.Context, r Report, out work.Outcome) {
 	ctx = trace.WithExecution(ctx, r.ExecutionID)
 	about := []any{"title", a.title, "task", r.Task, "attempt", r.Attempt, "steps", r.Steps}
 	switch {
