@@ -19,6 +19,10 @@ RACE ?= $(patsubst %,./%,$(wildcard shared/db shared/db/postgres shared/db/sqlit
 # as slow with it.
 RACE_FLAGS ?= -gcflags='modernc.org/...=-race=false'
 
+# The packages whose tests stop a process at named points, which exist with the tag "faults" only. Empty
+# skips that pass.
+FAULTS ?= ./shared/fault ./shared/work ./shared/approval
+
 # What `make test` tests, and how. `make check` has vetted the code.
 PKGS       ?= ./...
 TEST_FLAGS ?= -timeout 30m -vet=off
@@ -75,9 +79,12 @@ screenshots: ## Take the pictures of the Engine Room from a running demo to infr
 
 # The summary of go test is to be the last thing printed: nothing comes after.
 .PHONY: test
-test: bin/withservers ## Run all tests on private servers (PKGS=./shared/lane, RACE= skips the race pass)
+test: bin/withservers ## Run all tests on private servers (PKGS=./shared/lane, RACE= FAULTS= skip the first passes)
 ifneq ($(strip $(RACE)),)
 	CGO_ENABLED=1 bin/withservers -- go test -race -short $(TEST_LINK) $(RACE_FLAGS) $(TEST_FLAGS) $(RACE)
+endif
+ifneq ($(strip $(FAULTS)),)
+	bin/withservers -- go test -tags faults -run 'Point|Driver|Effect' $(TEST_LINK) $(TEST_FLAGS) $(FAULTS)
 endif
 	bin/withservers -- go test $(TEST_LINK) $(TEST_FLAGS) $(PKGS)
 
