@@ -2,8 +2,8 @@
 // then sends heartbeats and asks for tasks with a token of its own.
 //
 // How many tasks an agent works on is never stored: it is the number of its open attempts. A change
-// of an agent locks its row first and then decides in a new statement. Whoever gives an agent a task
-// locks the agent's row, too. So an agent that drains or is terminated gets no further task.
+// of an agent locks its row first and then decides in a new statement. The code that gives an agent a
+// task locks the agent's row, too. So an agent that drains or is terminated gets no further task.
 package agent
 
 import (

@@ -55,7 +55,7 @@ func (c *Coordinator) Cycle(ctx context.Context, ws db.Workspace, why string) (R
 	return sum, nil
 }
 
-// plus adds what a further round has done. What was found is of the last round.
+// plus adds what a further round has done. The counts of what was found are those of the last round.
 func (r Report) plus(o Report) Report {
 	o.Assigned += r.Assigned
 	for spawner, n := range r.Spawned {

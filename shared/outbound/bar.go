@@ -13,8 +13,8 @@ type barKey struct{}
 // Bar returns a context under which nothing is sent: it is for what runs inside a transaction.
 func Bar(ctx context.Context) context.Context { return context.WithValue(ctx, barKey{}, true) }
 
-// Barred returns [ErrBarred] under a context of [Bar]. Whoever sends by another way than a [Client]
-// asks it first.
+// Barred returns [ErrBarred] under a context of [Bar]. Code that sends without a [Client]
+// calls it first.
 func Barred(ctx context.Context) error {
 	if ctx.Value(barKey{}) == nil {
 		return nil

@@ -152,7 +152,7 @@ func (s *Store) Open(ctx context.Context, ws db.Workspace, t Thread) (Thread, er
 	return found[0], nil
 }
 
-// Change changes a thread. What is nil stays as it is.
+// Change changes a thread. Fields that are nil stay as they are.
 type Change struct {
 	Policy   *Policy
 	Metadata map[string]string // replaces all

@@ -162,7 +162,7 @@ func waitOf(h http.Header, now time.Time) time.Duration {
 	return max(time.Unix(at, 0).Sub(now), time.Second)
 }
 
-// nextOf is the cursor of the next page. Of the link nothing else is followed.
+// nextOf is the cursor of the next page. It follows no other part of the link.
 func nextOf(links []string) string {
 	for link := range strings.SplitSeq(strings.Join(links, ","), ",") {
 		target, about, _ := strings.Cut(link, ";")

@@ -28,7 +28,7 @@
 //	lk:result:TASK:ATTEMPT                JSON: workspace_id, result; for an hour
 //
 // Channels: lk:tasks:events:{ws}, lk:agents:events:{ws} and lk:coordinator:commands:{ws}. Their messages
-// are JSON. What no cycle renews ends by itself after ten minutes.
+// are JSON. A key that no cycle renews expires after ten minutes.
 package valkey
 
 import (

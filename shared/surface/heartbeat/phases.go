@@ -20,7 +20,7 @@ import (
 )
 
 // phase is one of the six phases of a beat. A phase may use the beat's time and tokens up to its
-// share, counted from the beginning of the beat. What one phase leaves unused is available to the
+// share, counted from the beginning of the beat. The time and tokens that a phase leaves unused are available to the
 // next.
 type phase struct {
 	name string

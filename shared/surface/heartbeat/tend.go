@@ -219,7 +219,7 @@ func (h *Heartbeat) topics() []string { return append(h.Sender.Topics(), h.Elsew
 
 // send is the last act of a beat, after it has released its lane. It sends due outbox rows:
 // approved calls, turns that continue, messages of freed threads, and what the beat itself
-// enqueued. Whoever enqueues a row normally has it sent at once; a beat sends the rows whose kick
+// enqueued. The process that enqueues a row normally sends it at once; a beat sends the rows whose kick
 // was lost.
 func (b *beat) send(ctx context.Context) error {
 	if !b.sends() {

@@ -118,7 +118,7 @@ func (a *attempt) begin(ctx context.Context, s *work.Start) error {
 // sessionOf names the session of an attempt.
 func sessionOf(id string, number int) string { return fmt.Sprintf("task:%s:%d", id, number) }
 
-// close ends what is open of a task that has ended. What is open of another one continues with its next
+// close ends the open execution of a task that has ended. That of any other task continues with the next
 // attempt.
 func (a *attempt) close(ctx context.Context, s *work.Start) error {
 	if len(s.Open) == 0 {

@@ -107,7 +107,7 @@ func passes(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, db.ErrUnavailable) || errors.Is(err, db.ErrUncertain)
 }
 
-// giveUp fails the task of a row that can't be looked at. What is open of it is closed where that is
+// giveUp fails the task of a row that can't be looked at. It closes the task's open execution where that is
 // possible.
 func (s *Supervisor) giveUp(ctx context.Context, c outbox.Claimed, why error) error {
 	var k kicked
