@@ -71,8 +71,9 @@ func (s *turn) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 // job returns the job of a turn. A resumed turn keeps its system prompt, its skills and its
 // messages.
 func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
-	entries, err := []execution.Entry{}, error(nil) // the execution begins
+	var entries []execution.Entry // empty: the execution begins
 	if s.resumed {
+		var err error
 		if entries, err = s.Runs.Journal(ctx, s.ws, s.exec.ID, 0); err != nil {
 			return job, err
 		}
