@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +41,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	root := flags.String("root", ".", "the repository's folder")
 	only := flags.String("only", "", "a regular expression for names and files of mutants")
 	from := flags.Int("from", 1, "begin with the mutant of this `number`, as a run without -only prints it")
+	parallel := flags.Int("p", runtime.GOMAXPROCS(0), "try this `number` of mutants at the same time")
 	wide := flags.Bool("wide", false, "run all tests of a mutant's package, and tell which of them notice")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -64,31 +66,50 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *wide {
 		return widely(ctx, *root, chosen, out)
 	}
-	return hunt(ctx, *root, chosen, *from, out)
+	return hunter{*root, max(*parallel, 1), out}.hunt(ctx, chosen, *from)
+}
+
+// A hunter tries mutants of the repository in root, several at the same time, and prints the results in
+// their order.
+type hunter struct {
+	root     string
+	parallel int
+	out      io.Writer
 }
 
 // hunt runs the named tests without a mutant, then against each mutant. It numbers the mutants from
 // first on. It returns an error that counts the failures.
-func hunt(ctx context.Context, root string, mutants []mutant, first int, out io.Writer) error {
-	began := time.Now()
+func (h hunter) hunt(ctx context.Context, mutants []mutant, first int) error {
+	began, out := time.Now(), h.out
 	fmt.Fprintf(out, "the tests of %d mutants, without a mutant:\n", len(mutants))
-	if err := healthy(ctx, root, mutants, out); err != nil {
+	if err := h.healthy(ctx, mutants); err != nil {
 		return err
 	}
+	type result struct {
+		verdict verdict
+		output  string
+		took    time.Duration
+	}
 	counts := map[verdict]int{}
-	for i, m := range mutants {
-		since := time.Now()
+	inOrder(len(mutants), h.parallel, func(i int) result {
+		since, m := time.Now(), mutants[i]
 		m.Flags = append(slices.Clip(m.Flags), "-failfast")
-		v, output := try(ctx, root, m)
+		v, output := try(ctx, h.root, m)
+		return result{v, output, time.Since(since)}
+	}, func(i int, r result) {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return
 		}
-		counts[v]++
+		m := mutants[i]
+		counts[r.verdict]++
 		fmt.Fprintf(out, "%3d/%d %-9s %5.1f s  %s (%s)\n",
-			first+i, first+len(mutants)-1, v, time.Since(since).Seconds(), m.Name, m.File)
-		if v == invalid {
-			fmt.Fprintln(out, output)
+			first+i, first+len(mutants)-1, r.verdict, r.took.Seconds(), m.Name, m.File)
+		if r.verdict == invalid {
+			fmt.Fprintln(out, r.output)
 		}
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	fmt.Fprintf(out, "%d mutants, %d survivors, %d invalid, %.0f s\n",
 		len(mutants), counts[survived], counts[invalid], time.Since(began).Seconds())
@@ -96,6 +117,27 @@ func hunt(ctx context.Context, root string, mutants []mutant, first int, out io.
 		return fmt.Errorf("%d mutants survived or could not be tried", n)
 	}
 	return nil
+}
+
+// inOrder does the jobs 0 to n-1, at most parallel of them at the same time, and passes on their results
+// in the order of the jobs.
+func inOrder[T any](n, parallel int, do func(int) T, done func(int, T)) {
+	results, free := make([]chan T, n), make(chan struct{}, parallel)
+	for i := range results {
+		results[i] = make(chan T, 1)
+	}
+	go func() {
+		for i := range n {
+			free <- struct{}{}
+			go func() {
+				results[i] <- do(i)
+				<-free
+			}()
+		}
+	}()
+	for i, r := range results {
+		done(i, <-r)
+	}
 }
 
 // widely prints for each mutant which of all tests of its package notice it.

@@ -116,7 +116,7 @@ func TestAHungMutantEndsInTime(t *testing.T) {
 
 func TestATestThatFailsAnywayIsToldOf(t *testing.T) {
 	gone := mutant{Package: "./infra/rig/mutants", Tests: []string{"TestAHungMutantEndsInTime", "TestThatIsNotThere"}}
-	err := healthy(t.Context(), root, []mutant{gone}, io.Discard)
+	err := hunter{root, 2, io.Discard}.healthy(t.Context(), []mutant{gone})
 	if err == nil || !strings.Contains(err.Error(), "TestThatIsNotThere did not run") {
 		t.Errorf("got %v, want that TestThatIsNotThere did not run", err)
 	}

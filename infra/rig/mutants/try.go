@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,7 +93,7 @@ type suite struct {
 
 // healthy runs all tests of the mutants without a mutant. A test that fails without a mutant proves
 // nothing.
-func healthy(ctx context.Context, root string, mutants []mutant, out io.Writer) error {
+func (h hunter) healthy(ctx context.Context, mutants []mutant) error {
 	var suites []suite
 	for _, m := range mutants {
 		flags := strings.Join(m.Flags, " ")
@@ -108,20 +107,28 @@ func healthy(ctx context.Context, root string, mutants []mutant, out io.Writer) 
 			}
 		}
 	}
+	type result struct {
+		printed string
+		err     error
+		took    time.Duration
+	}
 	var failed []error
-	for _, s := range suites {
-		since := time.Now()
-		printed, err := test(ctx, root, s.pkg, s.tests, append([]string{"-v"}, strings.Fields(s.flags)...))
-		if err != nil {
-			failed = append(failed, fmt.Errorf("%s fails without a mutant: %w\n%s", s.pkg, err, printed))
-			continue
+	inOrder(len(suites), h.parallel, func(i int) result {
+		since, s := time.Now(), suites[i]
+		printed, err := test(ctx, h.root, s.pkg, s.tests, append([]string{"-v"}, strings.Fields(s.flags)...))
+		return result{printed, err, time.Since(since)}
+	}, func(i int, r result) {
+		s := suites[i]
+		if r.err != nil {
+			failed = append(failed, fmt.Errorf("%s fails without a mutant: %w\n%s", s.pkg, r.err, r.printed))
+			return
 		}
 		for _, t := range s.tests {
-			if !strings.Contains(printed, "--- PASS: "+t+" (") {
+			if !strings.Contains(r.printed, "--- PASS: "+t+" (") {
 				failed = append(failed, fmt.Errorf("%s: test %s did not run", s.pkg, t))
 			}
 		}
-		fmt.Fprintf(out, "  %-32s %3d tests %5.1f s\n", s.pkg, len(s.tests), time.Since(since).Seconds())
-	}
+		fmt.Fprintf(h.out, "  %-32s %3d tests %5.1f s\n", s.pkg, len(s.tests), r.took.Seconds())
+	})
 	return errors.Join(failed...)
 }
