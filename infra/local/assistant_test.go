@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/mcp"
+	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 )
 
 // TestAnAssistantOnEveryDatabase drives a local runner with the MCP client from npm.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
+	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 )
 
 // TestTheDemoPageChats has a browser chat on the page that `lanekeeper dev` serves, reload it, and find

@@ -8,8 +8,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/openai"
 	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
+	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 )
 
 // TestClientsFromNPM chat with the built command as they do with others.

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 )
 
 // notInTheTour are the blocks of README and its guides that the test does not run, with the reasons.

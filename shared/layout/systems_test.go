@@ -18,7 +18,7 @@ var variants = []string{"_linux", "_darwin", "_unix", "_other"}
 // stands in the other systems' files too. Otherwise the package builds on this system alone.
 func TestEverySystemHasItsFunctions(t *testing.T) {
 	groups := 0
-	for _, folder := range []string{"infra/local", "shared/db/postgres", "shared/db/dbtest/servers"} {
+	for _, folder := range []string{"infra/local", "shared/db/postgres", "infra/rig/servers"} {
 		declared, called := map[string]map[string][]string{}, map[string]bool{}
 		files, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
 		if err != nil {

@@ -25,7 +25,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
+	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 )
 
 // Browser is a running Chromium. It is safe for concurrent use.

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
+	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 )
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
 	"github.com/lanekeeper/lanekeeper/infra/rig/engineroom"
+	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 )
 
 func TestMain(m *testing.M) {

@@ -13,7 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
+	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 )
 
 // Install returns a folder that holds the files and, in node_modules, the packages that their

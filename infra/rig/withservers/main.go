@@ -21,7 +21,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
+	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 )
 
 func main() {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
+	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 )
 
 func TestCommandPassesOnEnvAndExitCode(t *testing.T) {

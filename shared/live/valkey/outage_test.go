@@ -19,8 +19,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
+	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
+	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/surface/chat/widget"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
