@@ -71,7 +71,7 @@ func (s *turn) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 // job returns the job of a turn. A resumed turn keeps its system prompt, its skills and its
 // messages.
 func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
-	var entries []execution.Entry // empty: the execution begins
+	entries := []execution.Entry{} // empty, and not nil: the execution begins, and its journal is not read
 	if s.resumed {
 		var err error
 		if entries, err = s.Runs.Journal(ctx, s.ws, s.exec.ID, 0); err != nil {
