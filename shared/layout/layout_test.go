@@ -372,7 +372,7 @@ func TestNames(t *testing.T) {
 // The top of the repository is short. What git ignores does not count.
 func TestTopLevel(t *testing.T) {
 	allowed := []string{
-		"README.md", "LICENSE", "Makefile", "go.mod", "go.sum", "template.yaml", "samconfig.toml",
+		"README.md", "LICENSE", "SECURITY.md", "Makefile", "go.mod", "go.sum", "template.yaml", "samconfig.toml",
 		"functions", "events", "migrations", "infra", "shared",
 	}
 	for _, name := range topLevel(t) {

@@ -441,9 +441,9 @@ func TestAKilledWorkerFreesItsTask(t *testing.T) {
 		return time.Duration(s.count(t, `SELECT ceil(extract(epoch FROM expires_at - lk_now()) * 1000)::int FROM agent_locks WHERE lane = $1`, "task:"+id)) * time.Millisecond
 	}
 	for n := range kills {
+		before := s.killed.Load() // the worker may begin as soon as there is a task
 		s.handsOver(t, at(reached{[]string{"worker.begun", "worker.checkpoint"}[n%2], 1}, rig.Kill))
 		id, key := s.task(t, 2)
-		before := s.killed.Load()
 		for range 10 {
 			s.cycle(t)
 			if err := s.worker.Drain(t.Context()); err != nil {
@@ -455,7 +455,8 @@ func TestAKilledWorkerFreesItsTask(t *testing.T) {
 			s.advance(t, 5*time.Second)
 		}
 		if s.killed.Load() == before {
-			t.Fatal("it was not killed")
+			t.Fatalf("it was not killed in attempt %d: the task is %s\n%v\n%s", n+1, s.status(t, id),
+				s.texts(t, `SELECT event || ' ' || message FROM agent_task_logs WHERE task_id = $1 ORDER BY created_at`, id), ending(s.worker.Logs()))
 		}
 		s.quiet(t)
 		s.faults.OnPoint(nil)
