@@ -150,8 +150,11 @@ func (s *Server) ready(ctx context.Context) error {
 	}
 }
 
+// ErrKilled means that a server did not end in time and was killed.
+var ErrKilled = errors.New("it had to be killed")
+
 // Stop ends the server and waits for its end. It kills a server that does not end within 15
-// seconds. It does nothing when the server is stopped.
+// seconds, and returns [ErrKilled]. It does nothing when the server is stopped.
 func (s *Server) Stop(mode Mode) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +162,7 @@ func (s *Server) Stop(mode Mode) error {
 		return nil
 	}
 	if !s.proc.end(s.kind.stop[mode]) {
-		return fmt.Errorf("stop %s: it had to be killed", s.kind.name)
+		return fmt.Errorf("stop %s: %w", s.kind.name, ErrKilled)
 	}
 	return nil
 }
@@ -190,7 +193,11 @@ func (s *Server) Restart(ctx context.Context, mode Mode) error {
 
 // Close ends the server at once, and removes Dir if it is temporary. It may be called again.
 func (s *Server) Close() error {
-	return errors.Join(s.Stop(Immediate), s.home.remove())
+	stopped := s.Stop(Immediate)
+	if errors.Is(stopped, ErrKilled) {
+		stopped = nil // it is gone
+	}
+	return errors.Join(stopped, s.home.remove())
 }
 
 // logTail returns the end of the log, for an error.
