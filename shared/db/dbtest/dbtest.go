@@ -6,6 +6,7 @@ package dbtest
 import (
 	"context"
 	"embed"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/migrations"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
@@ -64,6 +66,24 @@ func New(t testing.TB, engine string) Env {
 	default:
 		t.Fatalf("dbtest: unknown engine %q", engine)
 	}
+	e.DB, e.Skew = e.Open(t, 0)
+	e.Workspace = NewWorkspace(t, e.DB)
+	return e
+}
+
+// Alone returns an environment whose database has no other workspace, for tests of code that serves
+// all workspaces. Elsewhere the packages that are tested concurrently share a database, and such code
+// would do the work of their tests.
+func Alone(t testing.TB, engine string) Env {
+	t.Helper()
+	if engine == OnSQLite {
+		return New(t, engine) // each test has its own file
+	}
+	owner := NewDatabase(t)
+	if _, err := migrate.Postgres(t.Context(), owner, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	e := Env{Engine: engine, URL: AsLogin(owner)}
 	e.DB, e.Skew = e.Open(t, 0)
 	e.Workspace = NewWorkspace(t, e.DB)
 	return e

@@ -319,7 +319,7 @@ func TestBrokenSettingsFailTheBeatAndLeaveTheLaneFree(t *testing.T) {
 func TestATickOfNoWorkspaceBeatsForEach(t *testing.T) {
 	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
 		t.Run(engine, func(t *testing.T) {
-			w := newWorld(t, alone(t, engine), pilot(obedient))
+			w := newWorld(t, dbtest.Alone(t, engine), pilot(obedient))
 			w.addObjective(t, "x", 5)
 			r, err := w.Run(t.Context(), slot(1)) // one workspace: not handed to another invocation
 			if err != nil || r.Outcome != heartbeat.Completed || r.Workspace != string(w.Workspace) || r.Workspaces != nil {
@@ -359,7 +359,7 @@ func TestATickOfNoWorkspaceBeatsForEach(t *testing.T) {
 func TestATickIsHandedOnOnceAWorkspace(t *testing.T) {
 	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
 		t.Run(engine, func(t *testing.T) {
-			w := newWorld(t, alone(t, engine), idle(t))
+			w := newWorld(t, dbtest.Alone(t, engine), idle(t))
 			want := map[db.Workspace]int{w.Workspace: 1}
 			for range 4 {
 				want[dbtest.NewWorkspace(t, w.DB)] = 1

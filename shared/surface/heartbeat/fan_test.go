@@ -68,7 +68,7 @@ func TestATickReachesAThousandWorkspaces(t *testing.T) {
 	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
 		t.Run(engine, func(t *testing.T) {
 			const all, cut = 1_000, 300
-			w := newWorld(t, alone(t, engine), idle(t))
+			w := newWorld(t, dbtest.Alone(t, engine), idle(t))
 			must(w.DB.Exec(t.Context(), "", w.q.ManyWorkspaces, all-1))(t)
 			h := &handed{world: w, t: t, fails: "00000000-0000-7000-9000-000000000007", stop: func(int) {}, waiting: make(chan struct{})}
 			w.Fan = h.hand
@@ -133,7 +133,7 @@ func TestABeatThatRunsIsNotHandedOnAgain(t *testing.T) {
 	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
 		t.Run(engine, func(t *testing.T) {
 			k, _ := mortal(1)
-			w := newWorld(t, alone(t, engine), pilot(risky), k)
+			w := newWorld(t, dbtest.Alone(t, engine), pilot(risky), k)
 			there := *w
 			there.Workspace = dbtest.NewWorkspace(t, w.DB)
 			w.plan(t, w.addObjective(t, "x", 5), "one", "two")
@@ -153,7 +153,7 @@ func TestABeatThatRunsIsNotHandedOnAgain(t *testing.T) {
 
 // TestAPanicOfOneWorkspacesBeatIsItsError checks that the other workspaces beat.
 func TestAPanicOfOneWorkspacesBeatIsItsError(t *testing.T) {
-	w := newWorld(t, alone(t, dbtest.OnSQLite), pilot(obedient))
+	w := newWorld(t, dbtest.Alone(t, dbtest.OnSQLite), pilot(obedient))
 	there := *w
 	there.Workspace = dbtest.NewWorkspace(t, w.DB)
 	there.set(t, `{}`)
@@ -171,7 +171,7 @@ func TestAPanicOfOneWorkspacesBeatIsItsError(t *testing.T) {
 func TestWhatIsStoppedComesLast(t *testing.T) {
 	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
 		t.Run(engine, func(t *testing.T) {
-			w := newWorld(t, alone(t, engine), idle(t))
+			w := newWorld(t, dbtest.Alone(t, engine), idle(t))
 			must(w.DB.Exec(t.Context(), "", w.q.ManyWorkspaces, 9))(t)
 			schedule := workspace.Schedule{Surface: trace.Heartbeat, Prefix: "heartbeat:", Lane: string(lane.Heartbeat)}
 			order := func() []db.Workspace {
