@@ -67,7 +67,8 @@ func TestParkedTurnsGoOnInOrder(t *testing.T) {
 			}
 		}
 		begun := time.Now()
-		if got := must(w.sender.Drain(t.Context(), w.Workspace, 1000))(t); got.Sent != turns || got.Failed > 0 {
+		// a row that was made due while it was handled is handled again, and finds its turn ended
+		if got := must(w.sender.Drain(t.Context(), w.Workspace, 1000))(t); got.Sent < turns || got.Failed > 0 || got.More {
 			t.Errorf("sent %+v", got)
 		}
 		t.Logf("%d turns in %s", turns, time.Since(begun).Round(time.Millisecond))
