@@ -36,7 +36,7 @@ func TestABuiltInSkillNeedsTheRoleOfItsRoute(t *testing.T) {
 	threads, err4 := thread.Skills(w.Threads, nil)
 	query, err5 := skill.QueryActivity(w.Activity, time.Now)
 	own, err6 := skill.Skills()
-	tasks, err7 := task.Skills(w.Tasks)
+	tasks, err7 := task.Skills(w.Tasks, w.Secrets)
 	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		t.Fatal(err)
 	}

@@ -100,7 +100,11 @@ func Make(ctx context.Context, c Call) (Result, error) {
 // run makes a call that works in the database.
 func (c Call) run(ctx context.Context, took func(Result) Result) (Result, error) {
 	var r Result
-	err := c.withLanes(ctx, func(ctx context.Context, holds lane.Holds, release func(lane.Tx)) error {
+	var err error
+	if c.Input, err = c.Skill.Ready(ctx, c.Limit, c.Input); err != nil {
+		return c.refused(ctx, took, err)
+	}
+	err = c.withLanes(ctx, func(ctx context.Context, holds lane.Holds, release func(lane.Tx)) error {
 		return c.Commit(ctx, holds, func(ctx context.Context, tx lane.Tx) error {
 			output, untrusted, err := c.Skill.Invoke(ctx, c.Limit, tx, c.Input)
 			if err != nil {
@@ -115,6 +119,11 @@ func (c Call) run(ctx context.Context, took func(Result) Result) (Result, error)
 	if err == nil {
 		return r, nil
 	}
+	return c.refused(ctx, took, err)
+}
+
+// refused records an error that concerns its call only. It returns other errors.
+func (c Call) refused(ctx context.Context, took func(Result) Result, err error) (Result, error) {
 	message := explain(err)
 	if message == "" || errors.Is(err, lane.ErrLost) {
 		return Result{}, err

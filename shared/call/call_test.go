@@ -99,6 +99,33 @@ func TestACallReleasesItsFurtherLane(t *testing.T) {
 	})
 }
 
+// TestACallIsPreparedBeforeItsTransaction: a refusal there is the result of the call, and the skill does
+// not run. Another error records nothing.
+func TestACallIsPreparedBeforeItsTransaction(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var failure error
+		ran := 0
+		k := skill.Skill{
+			Prepare: func(context.Context, skill.Call) (any, error) { return "prepared", failure },
+			Run: func(_ context.Context, _ lane.Tx, c skill.Call) (any, error) {
+				ran++
+				return c.Prepared, nil
+			},
+		}
+		if r, err := call.Make(t.Context(), w.call(t, k)); err != nil || string(r.Output) != `"prepared"` || len(w.recorded) != 1 {
+			t.Errorf("made: %+v, %v", r, err)
+		}
+		failure = skill.Refuse("not now")
+		if r, err := call.Make(t.Context(), w.call(t, k)); err != nil || r.Message != "not now" || r.Status != execution.Errored || len(w.recorded) != 1 {
+			t.Errorf("refused: %+v, %v", r, err)
+		}
+		failure = db.ErrUnavailable
+		if _, err := call.Make(t.Context(), w.call(t, k)); !errors.Is(err, db.ErrUnavailable) || len(w.recorded) != 0 || ran != 1 {
+			t.Errorf("failed: %v, %d results, ran %d times", err, len(w.recorded), ran)
+		}
+	})
+}
+
 func TestAFurtherLaneMayBeRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		k := skill.Skill{

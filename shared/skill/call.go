@@ -12,6 +12,26 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
+// Ready calls Prepare, if there is one, with the time limit, and returns the call with its result. It
+// must not run in a transaction. Its errors are like those of [Skill.Invoke].
+func (s *Skill) Ready(ctx context.Context, limit time.Duration, c Call) (_ Call, err error) {
+	if s.Prepare == nil {
+		return c, nil
+	}
+	defer recovered(&err)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	given := c
+	given.Arguments = s.current(c.Arguments)
+	c.Prepared, err = s.Prepare(limited, given)
+	if limited.Err() != nil && ctx.Err() == nil {
+		return c, tooLong(limit)
+	}
+	return c, err
+}
+
+func tooLong(limit time.Duration) error { return Fail(Ours, "the skill took longer than %s", limit) }
+
 // Invoke calls Run with the time limit and encodes the result as JSON. outside is true if the
 // result is [Untrusted] text. A call that exceeds limit returns a [RefusalError] of class [Ours]. A
 // panic becomes a [PanicError].
@@ -22,7 +42,7 @@ func (s *Skill) Invoke(ctx context.Context, limit time.Duration, tx lane.Tx, c C
 	c.Arguments = s.current(c.Arguments)
 	value, err := s.Run(limited, tx, c)
 	if limited.Err() != nil && ctx.Err() == nil {
-		return nil, false, Fail(Ours, "the skill took longer than %s", limit)
+		return nil, false, tooLong(limit)
 	}
 	if err != nil {
 		return nil, false, err

@@ -86,6 +86,8 @@ type Call struct {
 	Rule bool
 	// Offered are the skills that the execution may use. It is nil outside of an execution.
 	Offered *Set
+	// Prepared is the result of [Skill.Prepare], if the skill has it.
+	Prepared any
 }
 
 // A Skill is one named tool. Exactly one of Run and Do is set.
@@ -112,6 +114,9 @@ type Skill struct {
 	Timeout time.Duration
 	// Lanes returns the lanes that a call's writes need beside the execution's own lane.
 	Lanes func(Call) []lane.Name
+	// Prepare does what a call needs before its transaction begins, such as a request to the key
+	// service. Run gets the result in [Call.Prepared]. Its errors are like those of Run. It may be nil.
+	Prepare func(ctx context.Context, c Call) (any, error)
 	// Run carries out a call inside the transaction that records its result, so its writes and the
 	// record commit together or not at all. A [RefusalError] undoes the writes and goes to the
 	// model. Any other error ends the execution.

@@ -14,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -23,9 +24,12 @@ var texts embed.FS
 // CreateSkill is the name of the skill that creates a task.
 const CreateSkill = "create_task"
 
-// Skills returns the built-in skills on tasks.
-func Skills(s *Store) ([]skill.Skill, error) {
-	create, err1 := skill.Define(texts, CreateSkill, skill.Skill{Run: s.runCreate, Undo: s.undoCreate})
+// Skills returns the built-in skills on tasks. They encrypt the secrets in the input of a task.
+func Skills(s *Store, secrets *secret.Store) ([]skill.Skill, error) {
+	create, err1 := skill.Define(texts, CreateSkill, skill.Skill{
+		Prepare: func(ctx context.Context, c skill.Call) (any, error) { return s.prepareCreate(ctx, c, secrets) },
+		Run:     s.runCreate, Undo: s.undoCreate,
+	})
 	get, err2 := skill.Define(texts, "get_task", skill.Skill{Effect: skill.Read, Run: s.runGet})
 	return []skill.Skill{create, get}, errors.Join(err1, err2)
 }
@@ -33,19 +37,15 @@ func Skills(s *Store) ([]skill.Skill, error) {
 // called is the name space of the ids of tasks that calls of [CreateSkill] create.
 var called = uuid.MustParse("8a1f3a58-6b0c-4f0e-8f52-0c9f4be7f1d3")
 
-// runCreate creates a task whose id follows from the key of the call. A call that is repeated, such
-// as that of a webhook that is delivered again, answers the task that is there.
-func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (_ any, err error) {
-	id := ""
-	if c.Key != "" {
-		id = uuid.NewSHA1(called, fmt.Appendf(nil, "%s:%s", c.Workspace, c.Key)).String()
-		switch t, err := s.head(ctx, tx, id); {
-		case err == nil:
-			return createdTask(t), nil
-		case !errors.Is(err, db.ErrNoRows):
-			return nil, err
-		}
-	}
+// newTask is a task that a call creates, with its input sealed.
+type newTask struct {
+	Task
+	thread *Conversation
+}
+
+// prepareCreate reads the arguments of a call, and encrypts the secrets in the input of its task. The
+// id of the task follows from the key of the call.
+func (s *Store) prepareCreate(ctx context.Context, c skill.Call, secrets *secret.Store) (any, error) {
 	args := struct {
 		Title        string          `json:"title"`
 		Description  string          `json:"description"`
@@ -67,18 +67,47 @@ func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (_ any,
 			return nil, skill.Refuse("%q is not an id of a task, project or milestone", id)
 		}
 	}
-	in := ""
-	if args.Thread != nil {
-		if in, err = s.converse(ctx, tx, c, *args.Thread); err != nil {
-			return nil, err
-		}
-	}
-	t, err := s.Create(ctx, tx, Task{
-		ID: id, Thread: in, Title: args.Title, Description: args.Description, Type: args.TaskType, Priority: args.Priority, Tags: args.Tags,
+	t := Task{
+		ID: s.ids(), Title: args.Title, Description: args.Description, Type: args.TaskType, Priority: args.Priority, Tags: args.Tags,
 		Input: args.InputContext, Metadata: args.Metadata, DependsOn: args.DependsOn, Project: strings.ToLower(args.ProjectID),
 		Milestone: strings.ToLower(args.MilestoneID), MaxRetries: DefaultRetries, BackoffSeconds: DefaultBackoff,
 		Untrusted: c.Untrusted, CreatedBy: cmp.Or(c.By, c.Agent),
-	})
+	}
+	if c.Key != "" {
+		t.ID = uuid.NewSHA1(called, fmt.Appendf(nil, "%s:%s", c.Workspace, c.Key)).String()
+	}
+	switch err := t.SealInput(ctx, c.Workspace, secrets); {
+	case errors.Is(err, secret.ErrUnavailable): // a later call may succeed, and the skill is not at fault
+		return nil, skill.Fail(skill.RateLimit, "inputContext holds a secret, and the key service that encrypts it can't be reached: try again later")
+	case errors.Is(err, secret.ErrNoKey):
+		return nil, skill.Fail(skill.Ours, "inputContext holds a secret, and there is no key that encrypts it")
+	case err != nil:
+		return nil, err
+	}
+	return newTask{t, args.Thread}, nil
+}
+
+// runCreate creates the task of a call. A call that is repeated, such as that of a webhook that is
+// delivered again, answers the task that is there.
+func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (_ any, err error) {
+	made, ok := c.Prepared.(newTask)
+	if !ok {
+		return nil, errors.New("create a task: the call was not prepared")
+	}
+	if c.Key != "" {
+		switch t, err := s.head(ctx, tx, made.ID); {
+		case err == nil:
+			return createdTask(t), nil
+		case !errors.Is(err, db.ErrNoRows):
+			return nil, err
+		}
+	}
+	if made.thread != nil {
+		if made.Thread, err = s.converse(ctx, tx, c, *made.thread); err != nil {
+			return nil, err
+		}
+	}
+	t, err := s.Create(ctx, tx, made.Task)
 	_, wrong := errors.AsType[*problem.InvalidError](err)
 	_, missing := errors.AsType[*MissingError](err)
 	if wrong || missing {

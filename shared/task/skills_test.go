@@ -4,18 +4,25 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
 func TestSkills(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		all, err1 := task.Skills(w.s)
+		secrets, err := secret.New(w.DB, secret.NewKeyFile(filepath.Join(t.TempDir(), "key")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err1 := task.Skills(w.s, secrets)
 		set, err2 := skill.NewSet(all...)
 		lanes, err3 := lane.New(w.DB)
 		if err := errors.Join(err1, err2, err3); err != nil {
@@ -28,6 +35,9 @@ func TestSkills(t *testing.T) {
 		use := func(name, arguments string, untrusted bool) (out map[string]any, outside bool, err error) {
 			k, _ := set.Find(name)
 			call := skill.Call{Workspace: w.Workspace, Agent: "flowpilot", Key: key, Arguments: []byte(arguments), Untrusted: untrusted}
+			if call, err = k.Ready(t.Context(), time.Minute, call); err != nil {
+				return nil, false, err
+			}
 			err = lanes.Do(t.Context(), lane.Request{Workspace: w.Workspace, Lane: "test", Holder: "test"}, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
 				return lanes.InHold(ctx, h, func(ctx context.Context, tx lane.Tx) error {
 					value, err := k.Run(ctx, tx, call)

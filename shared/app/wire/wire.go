@@ -272,7 +272,7 @@ func (s *Surfaces) builtins() (*skill.Set, error) {
 	own, err4 := skill.Skills()
 	automations, err5 := automation.Skills(s.Automations)
 	threads, err6 := thread.Skills(s.Threads, s.deliverable, visitor.Channel)
-	tasks, err7 := task.Skills(s.Tasks)
+	tasks, err7 := task.Skills(s.Tasks, s.Secrets)
 	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		return nil, err
 	}

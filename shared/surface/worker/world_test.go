@@ -80,7 +80,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	})
 	w.Reason.Models, w.Reason.Model = nil, scripted{w}
 	w.Reason.Clock = w.clock
-	set := must(skill.NewSet(slices.Concat(w.skills(), must(task.Skills(w.Tasks))(t))...))(t)
+	set := must(skill.NewSet(slices.Concat(w.skills(), must(task.Skills(w.Tasks, w.Secrets))(t))...))(t)
 	w.Parts.Skills = func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
 	w.agentID = w.IDs()
 	w.tx(t, func(ctx context.Context, tx *db.Tx) error {

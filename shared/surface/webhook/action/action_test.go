@@ -1,11 +1,13 @@
 package action_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -227,6 +229,42 @@ func TestADeliveryCreatesATask(t *testing.T) {
 }
 
 // TestWithoutARuleThereIsNothingToDo: the delivery is done.
+// TestSecretsOfATaskOfARuleAreItsAgentsAlone: what a rule writes into a task's input under the name of a
+// secret is encrypted, as that of a task created over HTTP is.
+func TestSecretsOfATaskOfARuleAreItsAgentsAlone(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.source(t, "gh", `[{"then":{"task":{"title":"deploy","inputContext":{"n":1,"password":"{{body.pass}}"}}}}]`)
+		id := w.receive(t, "gh", "d1", `{"pass":"hunter2"}`)
+		w.drain(t)
+		if d := w.delivery(t, id); d.Status != inbox.Done {
+			t.Fatalf("the delivery is %+v", d)
+		}
+		made := must(w.Tasks.List(t.Context(), w.Workspace, task.Filter{Limit: 10}))(t)
+		if len(made) != 1 {
+			t.Fatalf("the tasks: %+v", made)
+		}
+		var q struct{ Stored db.Query }
+		if err := db.Load(fstest.MapFS{"t.sql": {Data: []byte(`
+-- name: Stored
+SELECT input_context, sealed_input FROM agent_tasks WHERE workspace_id = $1 AND id = $2;
+`)}}, &q); err != nil {
+			t.Fatal(err)
+		}
+		var stored string
+		var sealed []byte
+		if err := w.Env.DB.One(t.Context(), w.Workspace, []any{&stored, &sealed}, q.Stored, made[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		if want := `{"n":1,"password":"[redacted]"}`; stored != want || len(sealed) == 0 || bytes.Contains(sealed, []byte("hunter2")) {
+			t.Errorf("stored are %s and %d bytes", stored, len(sealed))
+		}
+		whole := must(w.Tasks.Get(t.Context(), w.Workspace, made[0].ID))(t)
+		if given := must(w.Tasks.GivenInput(t.Context(), w.Workspace, whole, w.Secrets))(t); string(given) != `{"n":1,"password":"hunter2"}` {
+			t.Errorf("its agent is given %s", given)
+		}
+	})
+}
+
 func TestWithoutARuleThereIsNothingToDo(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.source(t, "gh", `[{"event":"push","then":{"skill":"notify"}}]`)

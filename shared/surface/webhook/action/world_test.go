@@ -122,7 +122,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	threads := must(thread.New(d, w.runs, box, ids, log))(t)
 	secrets := must(secret.New(d, secret.NewKeyFile(filepath.Join(t.TempDir(), "key"))))(t)
 	tasks := must(task.New(d, ids, mathrand.Float64))(t)
-	set := must(skill.NewSet(slices.Concat(must(skill.Skills())(t), must(task.Skills(tasks))(t), w.skills())...))(t)
+	set := must(skill.NewSet(slices.Concat(must(skill.Skills())(t), must(task.Skills(tasks, secrets))(t), w.skills())...))(t)
 	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
 	all := &parts.Parts{
 		DB: d, Lanes: lanes, Runs: w.runs, Activity: acts, Outbox: box, Workspaces: workspaces, Automations: automations, Threads: threads, Secrets: secrets,
