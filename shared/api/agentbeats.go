@@ -114,8 +114,7 @@ func (s *server) claimTask(ctx context.Context, in *claimInput) (*claimed, error
 			break
 		}
 		given, err := s.Tasks.GivenInput(ctx, workspace(ctx), t, s.Secrets)
-		if _, missing := errors.AsType[*secret.NotFoundError](err); missing || errors.Is(err, secret.ErrConfig) ||
-			errors.Is(err, secret.ErrName) || errors.Is(err, secret.ErrDamaged) {
+		if task.Unreadable(err) && !errors.Is(err, secret.ErrNoKey) { // without the key, no task is at fault
 			if err := s.broken(ctx, in.id(), t, err); err != nil {
 				return nil, err
 			}

@@ -25,6 +25,7 @@ const (
 	circuitOpen   = time.Minute
 	spawnAttempts = 3
 	spawnLimit    = 25 * time.Second
+	unreadFor     = 15 * time.Second // before the input is read again, while the key service is away
 )
 
 // Start is what a spawner starts an agent with.
@@ -70,7 +71,8 @@ func start(a assignment) outbox.Row {
 type Starter struct {
 	*Coordinator
 	Spawners map[agent.Spawner]Spawner
-	// Input returns a task's input with the values of its secrets.
+	// Input returns a task's input with the values of its secrets. After an error the start waits, unless the
+	// error is [task.Unreadable].
 	Input func(context.Context, db.Workspace, task.Task) (json.RawMessage, error)
 }
 
@@ -112,8 +114,11 @@ func (s *Starter) Handle(ctx context.Context, row outbox.Claimed) error {
 		return s.failed(ctx, row, r, target, outbox.Permanently(fmt.Errorf("this deployment has no spawner %s", a.Spawner)))
 	}
 	input, err := s.Input(ctx, row.Workspace, t)
-	if err != nil {
+	switch {
+	case task.Unreadable(err):
 		return s.failed(ctx, row, r, "", outbox.Permanently(fmt.Errorf("read the input: %w", err)))
+	case err != nil:
+		return outbox.LaterIn(unreadFor, fmt.Errorf("read the input: %w", err))
 	}
 	model := ""
 	if err := s.DB.One(ctx, row.Workspace, []any{&model}, s.q.Model, t.ID, t.Attempt); err != nil {

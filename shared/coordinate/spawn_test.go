@@ -3,6 +3,7 @@ package coordinate_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
@@ -155,6 +157,46 @@ func TestAStartThatFails(t *testing.T) {
 		}
 		if is := w.get(t, id); g.calls() != 3 || is.Status != task.Aborted || is.Retries != 1 || is.LastError != "spawn_failed: the gateway answered 502" {
 			t.Errorf("%d calls, %+v", g.calls(), is)
+		}
+		w.sound(t)
+	})
+}
+
+// TestAStartWaitsForTheKey: while the key service is away, the input of a task can't be read. That is no
+// failure of the attempt. An error of its configuration is.
+func TestAStartWaitsForTheKey(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		g := newGateway(t)
+		s := w.sender(t, g, "127.0.0.1")
+		var failure error
+		s.Handlers[coordinate.SpawnTopic].(*coordinate.Starter).Input = func(context.Context, db.Workspace, task.Task) (json.RawMessage, error) {
+			return json.RawMessage(`{"password":"hunter2"}`), failure
+		}
+		w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnHTTP})
+		id := w.create(t, draft("sealed"))[0]
+		w.cycle(t)
+		failure = fmt.Errorf("open it: %w", secret.ErrUnavailable)
+		for range 20 { // longer than an assignment may wait for its agent
+			w.drain(t, s)
+			w.Skew.Advance(20 * time.Second)
+			w.cycle(t)
+		}
+		if is := w.get(t, id); g.calls() != 0 || is.Status != task.Assigned || is.Retries != 0 || is.LastError != "" {
+			t.Errorf("while the key is away: %d calls, %+v", g.calls(), is)
+		}
+		failure = nil
+		w.drain(t, s)
+		if is := w.get(t, id); g.calls() != 1 || is.Status != task.Running {
+			t.Errorf("when it is back: %d calls, %+v", g.calls(), is)
+		}
+		w.register(t, agent.Agent{Name: "b", Spawner: agent.SpawnHTTP})
+		for _, failure = range []error{&secret.NotFoundError{Name: "gone"}, secret.ErrConfig, secret.ErrDamaged, secret.ErrNoKey} {
+			id := w.create(t, draft("broken"))[0]
+			w.cycle(t)
+			w.drain(t, s)
+			if is := w.get(t, id); g.calls() != 1 || is.Status != task.Aborted || is.LastError != "spawn_failed: read the input: "+failure.Error() {
+				t.Errorf("%v: %d calls, %+v", failure, g.calls(), is)
+			}
 		}
 		w.sound(t)
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -60,6 +61,14 @@ func (s *Store) GivenInput(ctx context.Context, ws db.Workspace, t Task, secrets
 		return nil, err
 	}
 	return json.RawMessage(v.Reveal()), nil
+}
+
+// Unreadable reports whether an error of [Store.GivenInput] stays until a person changes the task, a secret
+// that it refers to, or the key. Otherwise the key service or the database is away.
+func Unreadable(err error) bool {
+	_, missing := errors.AsType[*secret.NotFoundError](err)
+	return missing || errors.Is(err, secret.ErrConfig) || errors.Is(err, secret.ErrName) || errors.Is(err, secret.ErrDamaged) ||
+		errors.Is(err, secret.ErrNoKey)
 }
 
 // SealedInputs lists at most limit encrypted inputs of tasks, ordered by id, with ids greater than
