@@ -182,6 +182,9 @@ func collect(into *[]Agent) func(db.Scan) error {
 			&a.Version, &a.CreatedBy, &a.CreatedAt, &a.UpdatedAt, &a.TerminatedAt, db.Optional(&a.TerminationReason), &a.now); err != nil {
 			return err
 		}
+		if a.Tasks == 0 { // its latest heartbeat was about a task that has ended
+			l.Task, l.Progress, l.Step = "", nil, ""
+		}
 		if err := json.Unmarshal([]byte(capabilities), &a.Capabilities); err != nil {
 			return fmt.Errorf("the capabilities of agent %s: %w", a.ID, err)
 		}

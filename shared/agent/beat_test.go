@@ -45,6 +45,26 @@ func TestAHeartbeatStandsOnTheAgent(t *testing.T) {
 	})
 }
 
+// TestAnAgentWithoutATaskNamesNone: its latest heartbeat may have been sent before the task ended.
+func TestAnAgentWithoutATaskNamesNone(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.registered(t, draft("builder"))
+		task := w.running(t, a.ID)
+		percent, memory := 40, 12.5
+		w.beat(t, agent.Beat{Agent: a.ID, Attempt: 1, Vitals: agent.Vitals{Task: task, Progress: &percent, Step: "reads", MemoryMB: &memory}})
+		w.ended(t, task, "ABORTED", "cancelled", "not needed", true)
+		listed, err := w.s.List(t.Context(), w.Workspace, agent.Filter{Limit: 10})
+		if err != nil || len(listed) != 1 {
+			t.Fatal(listed, err)
+		}
+		for _, is := range []agent.Agent{w.get(t, a.ID), listed[0]} {
+			if diff := cmp.Diff(agent.Vitals{MemoryMB: &memory}, is.Latest); diff != "" {
+				t.Errorf("without a task (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
 func TestAHeartbeatEndsDegradedAndError(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		a := w.registered(t, draft("builder"))

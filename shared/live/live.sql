@@ -27,10 +27,11 @@ SELECT id, agent_id, session_key, coalesce(started_at, assigned_at, updated_at)
  LIMIT $2;
 
 -- name: Agents
-SELECT a.id, a.status, a.health, coalesce(a.current_task_id,
+-- With the task of the latest heartbeat, if the agent still has it, or else the first of its tasks.
+SELECT a.id, a.status, a.health,
          (SELECT t.id FROM agent_tasks t
            WHERE t.workspace_id = $1 AND t.agent_id = a.id AND t.status IN ('ASSIGNED', 'RUNNING')
-           ORDER BY t.assigned_at, t.id LIMIT 1)), a.last_seen_at, a.heartbeat_interval_seconds
+           ORDER BY CASE WHEN t.id = a.current_task_id THEN 0 ELSE 1 END, t.assigned_at, t.id LIMIT 1), a.last_seen_at, a.heartbeat_interval_seconds
   FROM agents a
  WHERE a.workspace_id = $1 AND (a.terminated_at IS NULL OR a.terminated_at > (SELECT lk_plus(lk_now(), -3600000)))
  ORDER BY a.id

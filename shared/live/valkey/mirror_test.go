@@ -137,6 +137,12 @@ func TestWhatIsOverIsNotShown(t *testing.T) {
 	}
 	_, err := w.far.UpdateTask(t.Context(), w.Workspace, task.Report{Task: one.ID, Attempt: 1, Actor: "agent:a"}, live.Complete{})
 	must(t, err)
+	w.live.Rebuild(t.Context(), w.Workspace)
+	shown := w.view.dump(t)
+	status, _ := shown["agent:status:"+a].(map[string]string)
+	if beat := shown["agent:heartbeat:"+a]; status["current_task"] != "" || strings.Contains(fmt.Sprint(beat), one.ID) {
+		t.Errorf("an agent without a task is shown as %v and %v", status, beat)
+	}
 	must(t, w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 		_, _, err := w.c.Agents.Terminate(ctx, tx, a, "enough", false)
 		return err
