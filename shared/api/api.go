@@ -3,9 +3,9 @@
 // problems that refuse one, and the OpenAPI document. Only this package imports huma.
 //
 // A request passes these steps in order: trace, headers, recovery and log (request.go); the mux;
-// token and role (guard.go); the limits and the syntax of query and body (intake.go); huma, which
-// checks the fields against the types and calls the resource's method; and errors.go, which
-// converts an error to a problem. No response repeats a value that was refused.
+// token and role (guard.go); the limits and the syntax of query and body (intake.go); register.go,
+// which lets huma check the fields against the types, and calls the resource's method; and errors.go,
+// which converts an error to a problem. No response repeats a value that was refused.
 //
 // /mcp is a second entrance (mcp.go). Each of its tools (mcptools.go) sends a request to a route,
 // and that request passes the same steps.

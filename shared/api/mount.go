@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,29 +22,6 @@ import (
 
 // handler registers the handler of a route.
 type handler func(*server, huma.API, huma.Operation)
-
-// typed serves a route by a function whose types describe the request and the response. It retries
-// a change that lost a race against another one.
-func typed[I, O any](fn func(context.Context, *I) (*O, error)) handler {
-	return func(s *server, a huma.API, op huma.Operation) {
-		if columns := columnsOf(reflect.TypeFor[O]()); op.Method == http.MethodGet && columns != nil {
-			s.columns[op.OperationID] = columns
-		}
-		huma.Register(a, op, func(ctx context.Context, in *I) (*O, error) {
-			out, err := fn(ctx, in)
-			for try := 1; try < maxTries && raced(err); try++ {
-				out, err = fn(ctx, in)
-			}
-			if err != nil {
-				return nil, s.problem(ctx, err)
-			}
-			return out, nil
-		})
-	}
-}
-
-// maxTries is how often typed tries a change.
-const maxTries = 20
 
 // raced reports whether the row was changed between the read and the write. The change may be
 // retried: it reads the row again, and then detects an If-Match that no longer holds.
@@ -147,10 +123,8 @@ func (s *server) serves(rt route) bool {
 // setting is global to package huma, so it is set once.
 var strictCasing = sync.OnceFunc(func() { huma.ValidateStrictCasing = true })
 
-// config returns huma's configuration. It omits huma's pages, which load files from other hosts,
-// and its $schema links, which repeat the Host header.
+// config returns huma's configuration. It omits huma's pages, which load files from other hosts.
 func (s *server) config() huma.Config {
-	format := huma.Format{Marshal: encode, Unmarshal: decode}
 	cfg := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -160,10 +134,6 @@ func (s *server) config() huma.Config {
 				"session": {Type: "apiKey", In: "cookie", Name: s.Sessions.Name(), Description: "What POST /api/v1/session sets"},
 			}},
 		},
-		Formats:                      map[string]huma.Format{"application/json": format, "json": format},
-		DefaultFormat:                "application/json",
-		RejectUnknownQueryParameters: true,
-		Transformers:                 []huma.Transformer{plain},
 	}
 	if s.Version != "" {
 		cfg.Info.Version = s.Version
@@ -198,7 +168,6 @@ func operation(a huma.API, rt route) huma.Operation {
 	op := huma.Operation{
 		OperationID: rt.id, Method: rt.method, Path: rt.path, Summary: rt.summary,
 		Description: "Called by " + rt.caller + ".", Tags: []string{tag(rt.path)},
-		MaxBodyBytes: -1, BodyReadTimeout: -1, // intake.go sets both limits
 		Responses: map[string]*huma.Response{},
 	}
 	statuses := slices.Concat(rt.refusals, []int{

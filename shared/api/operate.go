@@ -2,14 +2,12 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"reflect"
 	"strings"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
@@ -90,7 +88,8 @@ func streamed(a huma.API, op *huma.Operation, body reflect.Type) {
 // talked serves the route on which people talk with the agent.
 func talked(s *server, a huma.API, op huma.Operation) {
 	streamed(a, &op, reflect.TypeFor[talkAnswer]())
-	huma.Register(a, op, func(ctx context.Context, in *talkInput) (*huma.StreamResponse, error) {
+	s.register(a, op, reflect.TypeFor[talkInput](), func(w http.ResponseWriter, r *http.Request, v any) error {
+		in := v.(*talkInput)
 		var wrong []problem.FieldError
 		if strings.TrimSpace(in.Body.Message) == "" {
 			wrong = append(wrong, problem.At("body.message", "expected a message"))
@@ -99,12 +98,10 @@ func talked(s *server, a huma.API, op huma.Operation) {
 			wrong = append(wrong, problem.At("body.message", "a message has 16 KiB at most"))
 		}
 		if wrong != nil {
-			return nil, invalid(wrong...)
+			return invalid(wrong...)
 		}
-		return &huma.StreamResponse{Body: func(hc huma.Context) {
-			r, w := humago.Unwrap(hc)
-			s.talk(w, r, in)
-		}}, nil
+		s.talk(w, r, in)
+		return nil
 	})
 }
 
@@ -221,7 +218,8 @@ type runEventsInput struct {
 // runFollowed serves the route on which clients follow an execution.
 func runFollowed(s *server, a huma.API, op huma.Operation) {
 	streamed(a, &op, nil)
-	huma.Register(a, op, func(ctx context.Context, in *runEventsInput) (*huma.StreamResponse, error) {
+	s.register(a, op, reflect.TypeFor[runEventsInput](), func(w http.ResponseWriter, r *http.Request, v any) error {
+		in := v.(*runEventsInput)
 		var after turn.Position
 		at, id := "query.after", in.After
 		if in.Last != "" {
@@ -230,13 +228,11 @@ func runFollowed(s *server, a huma.API, op huma.Operation) {
 		if id != "" {
 			var err error
 			if after, err = turn.ParsePosition(id); err != nil {
-				return nil, invalid(problem.At(at, turn.ErrPosition.Error()))
+				return invalid(problem.At(at, turn.ErrPosition.Error()))
 			}
 		}
-		return &huma.StreamResponse{Body: func(hc huma.Context) {
-			r, w := humago.Unwrap(hc)
-			s.followRun(w, r, in.id(), after)
-		}}, nil
+		s.followRun(w, r, in.id(), after)
+		return nil
 	})
 }
 

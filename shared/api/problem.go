@@ -1,14 +1,12 @@
 package api
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
@@ -38,42 +36,14 @@ func (s *server) refusal(p *problem.Problem) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.refuse(w, r, p) })
 }
 
-// plain transforms every body that huma is about to send. It converts huma's own errors to problems
-// without the refused values, and adds the trace id to every problem. A single resource without a
-// version gets an ETag that is the digest of its JSON.
-func plain(ctx huma.Context, _ string, v any) (any, error) {
-	id, _ := trace.From(ctx.Context())
-	switch v := v.(type) {
-	case *problem.Problem:
-		return v.Of(id), nil
-	case *huma.ErrorModel:
-		return translated(v).Of(id), nil
-	}
-	if op := ctx.Operation(); single(op.Method, op.Path) {
-		if _, w := humago.Unwrap(ctx); w.Header().Get("ETag") == "" {
-			told := sha256.New()
-			if err := encode(told, v); err != nil {
-				return nil, err
-			}
-			ctx.SetHeader("ETag", `"`+hex.EncodeToString(told.Sum(nil)[:16])+`"`)
-		}
-	}
-	return v, nil
-}
-
-// single reports whether a route reads a single resource.
-func single(method, path string) bool {
-	return method == http.MethodGet && strings.HasSuffix(path, "}")
-}
-
-func translated(e *huma.ErrorModel) *problem.Problem {
-	if e.Status != http.StatusUnprocessableEntity {
-		p := *internal // intake.go has refused everything else that huma could refuse
-		p.Status, p.Title = e.Status, http.StatusText(e.Status)
-		return &p
-	}
+// refusedFields returns the problem for what a schema refuses. It never repeats the refused values.
+func refusedFields(errs []error) *problem.Problem {
 	p := invalid()
-	for _, d := range e.Errors {
+	for _, err := range errs {
+		d, ok := errors.AsType[*huma.ErrorDetail](err)
+		if !ok {
+			continue // Validate adds no others
+		}
 		at, what := located(d.Location), worded(d.Message)
 		if what == "unexpected property" && strings.Count(at, ".") > 1 {
 			at = at[:strings.LastIndex(at, ".")] // the name may be any text, so only its place is shown
@@ -103,14 +73,11 @@ func located(location string) string {
 // message that may repeat the value.
 func worded(message string) string {
 	for _, known := range []string{"expected ", "required ", "unexpected property", "unknown query parameter",
-		"invalid integer", "invalid boolean"} {
+		"invalid integer"} {
 		if strings.HasPrefix(message, known) {
 			message, _, _ = strings.Cut(message, ": ")
 			return message
 		}
-	}
-	if strings.HasPrefix(message, "invalid date/time") {
-		return "expected string to be RFC 3339 date-time"
 	}
 	return "expected another value"
 }

@@ -97,11 +97,5 @@ func (p *Problem) Write(w http.ResponseWriter, id trace.ID) {
 // Error implements error.
 func (p *Problem) Error() string { return p.Code + ": " + p.Detail }
 
-// GetStatus implements huma.StatusError.
-func (p *Problem) GetStatus() int { return p.Status }
-
-// GetHeaders implements huma.HeadersError.
-func (p *Problem) GetHeaders() http.Header { return p.header }
-
-// ContentType implements huma.ContentTypeFilter.
-func (p *Problem) ContentType(string) string { return MediaType }
+// Header returns the headers that are sent with the problem.
+func (p *Problem) Header() http.Header { return p.header }

@@ -178,7 +178,7 @@ func refuseV1(w http.ResponseWriter, p *problem.Problem) {
 			e.Type = "server_error"
 		}
 	}
-	for name, values := range p.GetHeaders() {
+	for name, values := range p.Header() {
 		w.Header()[name] = values
 	}
 	write(w, p.Status, errorBody{e})
