@@ -100,6 +100,9 @@ func (r *Runner) commit(ctx context.Context, s *state, holds lane.Holds, fn func
 
 // commitBeside is commit where fn ends holds of others, on the lanes beside.
 func (r *Runner) commitBeside(ctx context.Context, s *state, holds lane.Holds, beside []lane.Name, fn func(context.Context, lane.Tx) error) error {
+	if err := s.awaitOpening(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.facts
@@ -108,10 +111,7 @@ func (r *Runner) commitBeside(ctx context.Context, s *state, holds lane.Holds, b
 		s.facts = before
 		return err
 	}
-	if s.recorded != nil && len(s.fresh) > 0 {
-		s.recorded(s.fresh)
-	}
-	s.fresh = nil
+	s.tellFresh()
 	return nil
 }
 

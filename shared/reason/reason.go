@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -122,6 +123,9 @@ type Job struct {
 	// Check sees the text of each answer before anybody is told of it or it is recorded; nil: nobody
 	// checks it. With a check, Delta is called with whole texts only.
 	Check func(ctx context.Context, text string, conversation []llm.Message) (Checked, error)
+	// Overlaps says that a new run may ask the model while the first entry of its journal is committed.
+	// Nothing of the answer is told, and nothing else is written, before that commit has proven the holds.
+	Overlaps bool
 	// Recorded is called with new entries of the journal after their commit, in order.
 	Recorded func([]execution.Entry)
 	// Journal is the execution's journal if the caller has read it under the hold; empty but not
@@ -170,6 +174,9 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 	var out Outcome
 	if err == nil {
 		out, err = r.loop(ctx, job, s)
+	}
+	if opened := s.awaitOpening(); err == nil {
+		err = opened
 	}
 	if err != nil && ctx.Err() != nil && !isLost(err) {
 		r.Log.WarnContext(ctx, "run interrupted", "step", s.Steps, "error", err)
@@ -316,8 +323,37 @@ func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
 		r.Log.InfoContext(ctx, "run resumed", "step", s.Steps, "attempt", job.Execution.Attempt, "open_calls", len(s.pending))
 		return s, nil
 	}
-	return s, r.append(ctx, job, s, execution.Input, cmp.Or(job.Trust, wordsOf(job.Execution.Surface)),
-		inputBody{System: job.System, Skills: job.Skills.Names(), Messages: job.Messages}, nil)
+	return s, r.open(ctx, job, s)
+}
+
+// open adds the first entry of the journal. Where the job allows it, the commit goes on when open
+// returns, and [state.awaitOpening] waits for it.
+func (r *Runner) open(ctx context.Context, job Job, s *state) error {
+	trust := cmp.Or(job.Trust, wordsOf(job.Execution.Surface))
+	body := inputBody{System: job.System, Skills: job.Skills.Names(), Messages: job.Messages}
+	if !job.Overlaps {
+		return r.append(ctx, job, s, execution.Input, trust, body, nil)
+	}
+	entry, err := s.add(execution.Input, execution.Succeeded, "", trust, body)
+	if err != nil {
+		return err
+	}
+	committed := make(chan error, 1)
+	last, cancel := lane.LastWrites(ctx)
+	go func() {
+		defer cancel()
+		committed <- r.Lanes.InHold(last, job.holds(), func(_ context.Context, tx lane.Tx) error {
+			return r.Runs.Append(tx, job.Execution, entry)
+		})
+	}()
+	s.opening = sync.OnceValue(func() error {
+		err := <-committed
+		if err == nil {
+			s.tellFresh()
+		}
+		return err
+	})
+	return nil
 }
 
 // ask calls the model once and records its answer. It returns an Outcome if the run ends.
@@ -376,8 +412,9 @@ func (r *Runner) answer(ctx context.Context, job Job, s *state, request llm.Requ
 	defer cancel()
 	begun := r.Clock()
 	say, rest := job.deltas(asking, s)
-	resp, failed = r.generate(asking, job, s, request, say)
-	if failed == nil {
+	resp, failed = r.generate(asking, job, s, request, s.afterOpening(say, cancel))
+	err = s.awaitOpening()
+	if failed == nil && err == nil {
 		rest()
 		r.guarded(ctx, s, &resp.Message)
 	}
@@ -385,13 +422,13 @@ func (r *Runner) answer(ctx context.Context, job Job, s *state, request llm.Requ
 		s.lines = append(s.lines, r.modelLine(job, s, purpose, resp, failed, r.Clock().Sub(begun)))
 	}
 	used := resp.Used()
-	if failed != nil {
+	if failed != nil || err != nil {
 		s.lost = s.lost.Plus(used)
 	}
 	if job.Spent != nil && (failed == nil || used != (llm.Usage{})) {
 		job.Spent(used)
 	}
-	return resp, failed, nil
+	return resp, failed, err
 }
 
 // modelFailed decides how a failed model call ends the run. An error that may pass or that a person

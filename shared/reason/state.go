@@ -73,7 +73,39 @@ type state struct {
 	guard    *redact.Guard    // of what strangers are told; nil: it is not for them
 	known    *redact.Redactor // redacts secret values; nil: there are none
 	limit    int              // limit of a request's weight after the model found one too long; 0: it did not
+	opening  func() error     // waits for the commit of the first entry; nil: it is committed
 	facts
+}
+
+// awaitOpening waits until the first entry of the journal is committed, and returns why it is not.
+func (s *state) awaitOpening() error {
+	if s.opening == nil {
+		return nil
+	}
+	return s.opening()
+}
+
+// afterOpening returns say for the pieces of an answer that begins while the first entry of the journal
+// is committed: no piece is passed on before, and none, after stop, when the commit fails.
+func (s *state) afterOpening(say func(llm.Delta), stop func()) func(llm.Delta) {
+	if say == nil || s.opening == nil {
+		return say
+	}
+	return func(d llm.Delta) {
+		if s.awaitOpening() != nil {
+			stop()
+			return
+		}
+		say(d)
+	}
+}
+
+// tellFresh passes on the entries that were committed last.
+func (s *state) tellFresh() {
+	if s.recorded != nil && len(s.fresh) > 0 {
+		s.recorded(s.fresh)
+	}
+	s.fresh = nil
 }
 
 type facts struct {
