@@ -100,7 +100,7 @@ type queries struct {
 	Cancel, CancelAgain         db.Query
 	Ahead, Wake, StepsOfTrace   db.Query
 	Joinable, Join              db.Query
-	SpentIn                     db.Query
+	SpentIn, SpentAt            db.Query
 	Begin, Seize, Await         db.Query
 	SealedInput                 db.Query
 	SealedInputs, ResealInput   db.Query

@@ -193,6 +193,14 @@ SELECT CAST(coalesce(sum(prompt_tokens + completion_tokens), 0) AS bigint)
  WHERE workspace_id = $1 AND input ->> 'task' = 'turn' AND input ->> 'thread_id' = $2
    AND created_at > (SELECT lk_plus(lk_now(), $4)) AND id <> $3;
 
+-- name: SpentAt
+-- SpentIn for the thread of the address $3 on the channel $2, and no exception.
+SELECT CAST(coalesce(sum(prompt_tokens + completion_tokens), 0) AS bigint)
+  FROM executions
+ WHERE workspace_id = $1 AND input ->> 'task' = 'turn'
+   AND input ->> 'thread_id' = (SELECT CAST(t.id AS text) FROM threads t WHERE t.workspace_id = $1 AND t.channel = $2 AND t.address = $3)
+   AND created_at > (SELECT lk_plus(lk_now(), $4));
+
 -- name: Join
 UPDATE executions SET status = 'completed', result = $3, updated_at = lk_now(), ended_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status IN ('running', 'parked');

@@ -126,6 +126,13 @@ func (s *Store) SpentIn(b *db.Batch, thread, except string) *int64 {
 	return n
 }
 
+// SpentAt is SpentIn for the thread of an address, without an exception.
+func (s *Store) SpentAt(b *db.Batch, channel, address string) *int64 {
+	n := new(int64)
+	b.One([]any{n}, s.q.SpentAt, channel, address, -Spell.Milliseconds())
+	return n
+}
+
 // nobody is an id that no execution has.
 const nobody = "00000000-0000-0000-0000-000000000000"
 

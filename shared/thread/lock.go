@@ -64,6 +64,20 @@ func (s *Store) LockIn(b *db.Batch, thread, execution string) (outcome func(cont
 	return func(ctx context.Context) (Outcome, error) { return t.outcome(ctx, s.log) }
 }
 
+// TakeFree adds to a batch that an execution takes a thread if nobody holds it. The transaction must
+// have begun the execution, without a parent, and have locked the thread's row, which [Store.Append]
+// does. taken is called after the commit: it logs, and returns false where [Store.Lock] has to decide.
+func (s *Store) TakeFree(b *db.Batch, thread, execution string) (taken func(context.Context) bool) {
+	op := b.Exec(s.q.TakeFree, thread, execution, json.RawMessage(list(execution)))
+	return func(ctx context.Context) bool {
+		if op.Affected() == 0 {
+			return false
+		}
+		s.log.InfoContext(ctx, "thread "+string(Acquired), "thread", thread, "execution", execution, "from", "")
+		return true
+	}
+}
+
 // taking is an execution's try to acquire a thread, with the outcome.
 type taking struct {
 	thread, execution string

@@ -209,3 +209,35 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 		}
 	})
 }
+
+// TestAFreeThreadIsTaken in the transaction that begins the execution. A thread that another holds, or
+// has parked, is left to Lock.
+func TestAFreeThreadIsTaken(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th := w.open(t, "x")
+		take := func(execution string) bool {
+			t.Helper()
+			var taken func(context.Context) bool
+			w.must(t, func(_ context.Context, tx *db.Tx) error {
+				taken = w.threads.TakeFree(tx.Later(), th, execution)
+				return nil
+			})
+			return taken(t.Context())
+		}
+		a, b := w.begin(t, "", false), w.begin(t, "", false)
+		if !take(a) {
+			t.Error("nobody gets the free thread")
+		}
+		w.mustHold(t, th, a)
+		w.mustLock(t, th, a, thread.Refreshed)
+		if take(b) {
+			t.Error("another gets the thread")
+		}
+		w.mustHold(t, th, a)
+		w.complete(t, a)
+		if !take(b) {
+			t.Error("nobody gets the thread once it is free again")
+		}
+		w.mustHold(t, th, b)
+	})
+}

@@ -64,11 +64,21 @@ func (s *Store) LatelyIn(ctx context.Context, tx execution.Tx, thread string, li
 	return out, nil
 }
 
-// AddressIn adds the read of the thread of an address to a batch. The result is empty when there is
-// none.
+// AddressIn adds the read of the thread of an address to a batch: its id and its metadata alone, because
+// each message of a visitor needs it. The result is empty when there is none.
 func (s *Store) AddressIn(b *db.Batch, channel, address string) *[]Thread {
 	found := new([]Thread)
-	b.Each(collect(found), s.q.List, -Idle.Milliseconds(), channel, address, nil, db.EndOfTime, db.LastID, 1)
+	b.Each(db.Append(found, func(scan db.Scan, t *Thread) error {
+		var metadata json.RawMessage
+		if err := scan(&t.ID, &metadata); err != nil {
+			return err
+		}
+		t.Channel, t.Address = channel, address
+		if err := json.Unmarshal(metadata, &t.Metadata); err != nil {
+			return fmt.Errorf("thread %s: %w", t.ID, err)
+		}
+		return nil
+	}), s.q.Address, channel, address)
 	return found
 }
 

@@ -10,5 +10,8 @@ SELECT id, seq, role, body, execution_id, key, data, created_at
  WHERE bytes <= $4
  ORDER BY seq DESC;
 
+-- name: Address
+SELECT id, metadata FROM threads WHERE workspace_id = $1 AND channel = $2 AND address = $3;
+
 -- name: Forget
 DELETE FROM messages WHERE workspace_id = $1 AND thread_id = $2 AND execution_id = $3;

@@ -83,13 +83,13 @@ const Idle = 10 * time.Minute
 type queries struct {
 	Open, Edit                   db.Query
 	Get, List, Messages          db.Query
-	Asker, Head, Take            db.Query
+	Asker, Head, Take, TakeFree  db.Query
 	Settle, Wake                 db.Query
 	Held, Left, Forgotten, Lapse db.Query
 	Park, Unpark, Rouse, Refresh db.Query
 	Bump, Keyed, Say, Unsend     db.Query
 	Known, Numbers, Place        db.Query
-	Lately, Forget, Due          db.Query
+	Lately, Address, Forget, Due db.Query
 	Waiting, Blocking, Glances   db.Query
 }
 

@@ -47,6 +47,12 @@ SELECT l.* FROM (
  ORDER BY l.created_at DESC, l.id DESC
  LIMIT $8;
 
+-- name: TakeFree
+-- Gives a thread that nobody holds to an execution without a parent, as Take would. The transaction has
+-- locked the thread's row in an earlier statement.
+UPDATE threads SET active_execution_id = $3, lock_stack = $4, execution_locked_at = lk_now(), updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND active_execution_id IS NULL AND parked_by IS NULL;
+
 -- name: Bump
 -- Takes the next number of a thread, locks its row, and returns who has parked it.
 UPDATE threads SET next_seq = next_seq + 1, updated_at = lk_now()

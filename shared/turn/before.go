@@ -26,11 +26,14 @@ func (s *turn) findThread(ctx context.Context, t Turn) error {
 	var b db.Batch
 	var found *[]thread.Thread
 	var served *persona.Found
+	unspent := func() error { return nil }
 	switch {
 	case t.Thread != "":
 		found = s.Threads.GetIn(&b, t.Thread)
+		unspent = s.unspent(&b, func() *int64 { return s.Runs.SpentIn(&b, t.Thread, "") })
 	case t.Address != "":
 		found = s.Threads.AddressIn(&b, s.kind.Channel, t.Address)
+		unspent = s.unspent(&b, func() *int64 { return s.Runs.SpentAt(&b, s.kind.Channel, t.Address) })
 	}
 	if t.Persona != "" && t.Persona != s.kind.Persona {
 		served = s.Personas.Newest(&b, t.Persona)
@@ -56,7 +59,7 @@ func (s *turn) findThread(ctx context.Context, t Turn) error {
 	case t.Thread != "":
 		return ErrNoThread
 	}
-	if err := s.unspent(ctx); err != nil {
+	if err := unspent(); err != nil {
 		return err
 	}
 	if s.Thread == "" {
@@ -81,22 +84,21 @@ func (t *Turn) mayHave(in thread.Thread) bool {
 	return t.Opener == "" || in.Metadata[OpenedBy] == t.Opener
 }
 
-// unspent fails with [ErrSpent] when the thread has used as many tokens as it may in
-// [execution.Spell].
-func (s *turn) unspent(ctx context.Context) error {
+// unspent adds to a batch the read of what the thread has used, by read, and of what it may. The
+// returned function, which is called after the batch was sent, fails with [ErrSpent] when the thread has
+// used as many tokens as it may in [execution.Spell].
+func (s *turn) unspent(b *db.Batch, read func() (used *int64)) func() error {
 	if s.kind.ThreadTokens == nil {
-		return nil
+		return func() error { return nil }
 	}
-	var b db.Batch
-	settings, used := s.Workspaces.Settings(&b), s.Runs.SpentIn(&b, s.Thread, "")
-	if err := s.DB.Read(ctx, s.ws, &b); err != nil {
-		return fmt.Errorf("read what a conversation has used: %w", err)
+	settings, used := s.Workspaces.Settings(b), read()
+	return func() error {
+		bounds, err := settings()
+		if err == nil && *used >= s.kind.ThreadTokens(bounds) {
+			err = ErrSpent
+		}
+		return err
 	}
-	bounds, err := settings()
-	if err == nil && *used >= s.kind.ThreadTokens(bounds) {
-		err = ErrSpent
-	}
-	return err
 }
 
 // maxSeen is the number of the thread's newest messages, within the bytes that [thread.Store.Lately]

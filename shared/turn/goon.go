@@ -83,11 +83,16 @@ func (r *Runner) goOn(ctx context.Context, ws db.Workspace, e execution.Executio
 	out, err := r.do(ctx, ws, "operate", e, work.Unit{
 		Name: "fork", Look: waits.look, Enter: waits.enter, Begin: resume,
 		Act: func(ctx context.Context, job reason.Job) (out reason.Outcome, err error) {
-			settings, words, err := r.basis(ctx, ws, e, nil)
+			var b db.Batch
+			read := r.readBasis(&b, e)
+			if err := r.DB.Read(ctx, ws, &b); err != nil {
+				return out, fmt.Errorf("read what an execution works by: %w", err)
+			}
+			by, err := read()
 			if err != nil {
 				return out, err
 			}
-			job.Model, job.Temperature = words.Model, words.Temperature
+			job.Model, job.Temperature = by.persona.Model, by.persona.Temperature
 			if job.Journal, err = r.Runs.Journal(ctx, ws, e.ID, 0); err != nil {
 				return out, err
 			}
@@ -99,7 +104,7 @@ func (r *Runner) goOn(ctx context.Context, ws db.Workspace, e execution.Executio
 			if job.System, names, err = reason.StartOf(job.Journal); err != nil {
 				return out, err
 			}
-			return r.Through(ctx, r.bounded(job, skills.Only(names...), settings))
+			return r.Through(ctx, r.bounded(job, skills.Only(names...), by.settings))
 		},
 	})
 	if err == nil && out.Halted { // retried later: the cause of the halt does not end at once

@@ -56,19 +56,20 @@ func (r *Runner) Settings(ctx context.Context, ws db.Workspace) (workspace.Setti
 	return settings()
 }
 
-// basis reads, in one round trip, the settings of a workspace and the persona of an execution; also
-// may add reads.
-func (r *Runner) basis(ctx context.Context, ws db.Workspace, e execution.Execution, also func(*db.Batch)) (workspace.Settings, persona.Persona, error) {
-	var b db.Batch
-	settings, found := r.Workspaces.Settings(&b), r.Personas.Of(&b, e.ID)
-	if also != nil {
-		also(&b)
+// basis is what an execution works by.
+type basis struct {
+	settings workspace.Settings
+	persona  persona.Persona
+}
+
+// readBasis adds the read of an execution's basis to a batch. Call the returned function after the
+// batch was sent.
+func (r *Runner) readBasis(b *db.Batch, e execution.Execution) func() (basis, error) {
+	settings, found := r.Workspaces.Settings(b), r.Personas.Of(b, e.ID)
+	return func() (basis, error) {
+		s, err := settings()
+		return basis{s, found.Or(e.Persona)}, err
 	}
-	if err := r.DB.Read(ctx, ws, &b); err != nil {
-		return workspace.Settings{}, persona.Persona{}, fmt.Errorf("read the workspace's settings and the persona: %w", err)
-	}
-	s, err := settings()
-	return s, found.Or(e.Persona), err
 }
 
 // bounded applies the workspace's limits to a job.

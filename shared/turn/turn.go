@@ -190,9 +190,13 @@ type turn struct {
 	multitask Multitask
 	stays     []Effect // effects of the turn that it replaced
 	inFront   *int     // turns that came before this one when its execution's lane was acquired; nil: unknown
-	begun     func(execution, thread string)
-	also      func(context.Context, *db.Batch) // more writes in the transaction that stores its execution
-	tell      teller
+	// taken says whether the first transaction got the lock of the thread; nil: it did not try. read
+	// returns what that transaction, or a later one, has read; nil: nothing was read.
+	taken func(context.Context) bool
+	read  func() (ground, error)
+	begun func(execution, thread string)
+	also  func(context.Context, *db.Batch) // more writes in the transaction that stores its execution
+	tell  teller
 }
 
 // Talk has one turn with the agent: it takes the lane of the conversation, writes the
@@ -278,8 +282,12 @@ func (s *turn) begin(ctx context.Context, st *work.Start) error {
 	if _, err := s.sayBefore(ctx, st.Tx, s.asked, s.exec.ID); err != nil {
 		return err
 	}
-	return s.say(ctx, st.Tx, s.Thread, thread.Spoken{Role: thread.User, Body: s.Message, Execution: s.exec.ID,
+	err := s.say(ctx, st.Tx, s.Thread, thread.Spoken{Role: thread.User, Body: s.Message, Execution: s.exec.ID,
 		Key: s.exec.ID + ":asked", First: !s.resumed})
+	if err == nil && s.kind.LocksThread && !s.resumed {
+		s.taken, s.read = s.Threads.TakeFree(st.Later(), s.Thread, s.exec.ID), s.readGround(st.Later(), true)
+	}
+	return err
 }
 
 // lookAfter is the delay before a turn's outbox row is due for the first time. The sender then

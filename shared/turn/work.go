@@ -32,15 +32,18 @@ func (s *turn) work(ctx context.Context, job reason.Job) (out reason.Outcome, er
 	defer watching.Wait()
 	defer cancel(nil)
 	if s.kind.LocksThread {
-		if got, err := s.lockThread(ctx); err != nil || !got {
-			return reason.Outcome{Status: execution.Parked, Reason: "another execution speaks in its thread", Halted: true}, err
+		if s.taken == nil || !s.taken(ctx) {
+			s.read = nil // another may speak before this turn gets the lock
+			if got, err := s.lockThread(ctx); err != nil || !got {
+				return reason.Outcome{Status: execution.Parked, Reason: "another execution speaks in its thread", Halted: true}, err
+			}
 		}
 		watching.Go(func() { s.keepThread(ctx, cancel) })
 	}
 	if job, err = s.job(ctx, job); err != nil {
 		return out, err
 	}
-	job.Recorded = s.tell.entries
+	job.Recorded, job.Overlaps = s.tell.entries, s.kind.Guarded && !s.resumed
 	if slices.Contains(s.kind.Multitask, Steer) || slices.Contains(s.kind.Multitask, Collect) {
 		job.Between = s.joined
 	}
@@ -78,19 +81,18 @@ func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 			return job, err
 		}
 	}
-	var others *int64
-	spoken := func() []thread.Spoken { return nil }
-	settings, words, err := s.basis(ctx, s.ws, s.exec, func(b *db.Batch) {
-		if s.kind.ThreadTokens != nil {
-			others = s.Runs.SpentIn(b, s.Thread, s.exec.ID)
+	if s.read == nil {
+		var b db.Batch
+		s.read = s.readGround(&b, len(entries) == 0)
+		if err := s.DB.Read(ctx, s.ws, &b); err != nil {
+			return job, fmt.Errorf("read what a turn works by: %w", err)
 		}
-		if len(entries) == 0 && s.Before == nil && !s.fresh {
-			spoken = s.Threads.ReadLately(b, s.Thread, maxHistory)
-		}
-	})
+	}
+	on, err := s.read()
 	if err != nil {
 		return job, err
 	}
+	settings, words := on.settings, on.persona
 	skills, err := s.Skills(ctx, s.ws, s.exec.Surface)
 	if err != nil {
 		return job, err
@@ -99,8 +101,8 @@ func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 	if s.AnswerTokens > 0 {
 		job.MaxTokens = min(job.MaxTokens, s.AnswerTokens)
 	}
-	if others != nil {
-		if job.Tokens = s.kind.ThreadTokens(settings) - *others; job.Tokens == 0 {
+	if s.kind.ThreadTokens != nil {
+		if job.Tokens = s.kind.ThreadTokens(settings) - on.others; job.Tokens == 0 {
 			job.Tokens = -1
 		}
 	}
@@ -118,9 +120,32 @@ func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 	}
 	job.Skills = s.allowed(skills, names)
 	if len(entries) == 0 {
-		job.Messages, job.Trust = s.history(spoken())
+		job.Messages, job.Trust = s.history(on.spoken)
 	}
 	return job, nil
+}
+
+// ground is what a turn works by.
+type ground struct {
+	basis
+	others int64           // tokens of the other turns of its thread, if those are bounded
+	spoken []thread.Spoken // the newest messages of the thread, if the turn begins and uses them
+}
+
+// readGround adds the read of what the turn works by to a batch. Call the returned function once, after
+// the batch was sent.
+func (s *turn) readGround(b *db.Batch, begins bool) func() (ground, error) {
+	read, others, spoken := s.readBasis(b, s.exec), new(int64), func() []thread.Spoken { return nil }
+	if s.kind.ThreadTokens != nil {
+		others = s.Runs.SpentIn(b, s.Thread, s.exec.ID)
+	}
+	if begins && s.Before == nil && !s.fresh {
+		spoken = s.Threads.ReadLately(b, s.Thread, maxHistory)
+	}
+	return func() (ground, error) {
+		by, err := read()
+		return ground{by, *others, spoken()}, err
+	}
 }
 
 // allowed returns the skills that the person may use. If names is not nil, it returns only those.
