@@ -71,7 +71,7 @@ const noting = `(() => {
 	window.asked = [];
 	window.fetch = (url, how) => {
 		window.asked.push({url, method: how.method, workspace: how.headers["X-Workspace-Id"] ?? "", body: how.body});
-		return window.answer?.(url) ?? ask(url, how);
+		return window.answer?.(url, how) ?? ask(url, how);
 	};
 })()`
 
@@ -115,7 +115,7 @@ func failures(r *room) {
 	r.must(r.Eval(r.ctx, noting, nil))
 	r.must(r.Eval(r.ctx, `(() => {
 		const of = (status, body) => Promise.resolve(new Response(JSON.stringify(body), {status}));
-		window.failed = [{kind: "task", id: "one", title: "Mow the lawn", why: "no fuel", at: "2026-01-02T03:04:05Z"}];
+		window.failed = [{kind: "task", id: "one", title: "Mow the lawn behind the house before the visitors of Saturday morning come", why: "no fuel", at: "2026-01-02T03:04:05Z"}];
 		window.dismissed = [];
 		window.answer = (url) => {
 			if (url.endsWith("/dismiss")) {
@@ -129,6 +129,11 @@ func failures(r *room) {
 	})()`, nil))
 	r.press("g", "f")
 	r.until(row("Mow the lawn") + `.querySelector('a[href$="engine/tasks/one"]')`)
+	// A phone shows the whole title, and the reason under it.
+	r.must(r.Resize(r.ctx, browser.Phone))
+	r.until(`(e => innerWidth === 390 && e.querySelector("a").scrollWidth <= e.querySelector("a").clientWidth && e.querySelector("small")?.offsetHeight > 0
+		&& e.querySelector("small").textContent.includes("no fuel") && e.querySelector("a").offsetHeight > 30)(` + row("Mow the lawn") + `.querySelector("td"))`)
+	r.must(r.Resize(r.ctx, browser.Desktop))
 	r.press(".") // leads to what can be done with it
 	r.until(`document.activeElement.closest("tr") && document.activeElement.textContent.startsWith("Open")`)
 	r.click(row("Mow the lawn") + `.querySelector("button")`)
@@ -177,12 +182,58 @@ func overview(r *room) {
 	r.until(`location.pathname.startsWith("/engine/traces/")`)
 }
 
+// manyMarks answers the reads of runs and of holds with more of them than elements are drawn for, on two pages.
+const manyMarks = `
+	window.manyMarks = (url) => {
+		const at = (ms) => new Date(Date.now() - ms).toISOString(), second = url.includes("cursor=");
+		const of = {
+			"/traces?": (n) => ({traceId: "op_0mh8c1v2q_a7x2p1k9d4", surface: "operate", status: n % 100 ? "completed" : "failed", startedAt: at(3.6e6 + n * 4000), endedAt: at(3.6e6 + n * 4000 - 900)}),
+			"/lanes/history?": (n) => ({lane: "heartbeat", label: "", holder: "heartbeat/one", agent: "scout", ended: "released", status: "completed", surface: "heartbeat", changed: true,
+				traceId: "hb_0mh8c1v2q_a7x2p1k9d4", acquiredAt: at(60000 + n * 1000), endedAt: at(60000 + n * 1000 - 400)}),
+		}[/\/traces[?]|\/lanes\/history[?]/.exec(url)?.[0]];
+		return of && Promise.resolve(new Response(JSON.stringify({nextCursor: second ? null : "more", items: Array.from({length: second ? 700 : 1000}, (_, i) => of(second ? 1000 + i : i))})));
+	};`
+
+// painted is the pixels of the strip's canvas from its left end on, as JavaScript.
+const painted = `(c => {
+	const copy = document.createElement("canvas");
+	[copy.width, copy.height] = [c.width, c.height];
+	const to = copy.getContext("2d", {willReadFrequently: true});
+	to.drawImage(c, 0, 0);
+	return to.getImageData(0, 0, c.width, c.height).data;
+})`
+
+// drawn waits until a strip with many marks has all of them on its canvas, from the first one on, and follows
+// one to its trace.
+func (r *room) drawn() {
+	r.Helper()
+	r.until(`(() => {
+		const c = document.querySelector(".strip canvas");
+		return c?.width && ` + painted + `(c).some((v, i) => i % 4 === 3 && v && (i >> 2) % c.width < c.width / 8) && [...document.querySelectorAll(".strip .sr td")].some(e => e.textContent === "1700") && document.querySelectorAll(".strip svg [data-to]").length === 0;
+	})()`)
+	r.must(r.Eval(r.ctx, `(() => {
+		const c = document.querySelector(".strip canvas"), at = c.getBoundingClientRect(), data = `+painted+`(c);
+		const n = data.findIndex((v, i) => i % 4 === 3 && v === 255) >> 2, scale = c.width / at.width;
+		c.dispatchEvent(new MouseEvent("click", {bubbles: true, clientX: at.left + (n % c.width) / scale + 0.5, clientY: at.top + Math.floor(n / c.width) / scale + 2}));
+	})()`, nil))
+	r.until(`location.pathname.startsWith("/engine/traces/")`)
+}
+
 // overviewTells: how much a run has used so far, that more tasks may wait than are counted, what a call that
 // waits would do, and where the budget leads.
 func overviewTells(r *room) {
 	r.open("overview")
-	r.must(r.Before(r.ctx, `window.real = window.fetch;`+noting+`;window.answer = (url) => !/\/overview$/.test(url) ? undefined :
+	r.expects("404") // the trace of the marks
+	r.must(r.Before(r.ctx, `window.real = window.fetch;`+noting+manyMarks+`window.budget = (url) => {
+			const day = 86400000, at = (n) => new Date(Math.floor(Date.now() / day) * day + n * day).toISOString();
+			if (/\/budgets[?]/.test(url)) return Promise.resolve(new Response(JSON.stringify({nextCursor: null, items: [
+				{id: "purse", scope: "global", allocated: 1e6, consumed: 5e5, remaining: 5e5, reserved: 0, periodStart: at(-10), periodEnd: at(10)}]})));
+			if (/\/purse\/series/.test(url)) return Promise.resolve(new Response(JSON.stringify({allocated: 1e6, budgetId: "purse", items: Array.from({length: 10}, (_, i) => (
+				{day: at(i - 9), tokens: 5e4, microUsd: 0, remaining: 95e4 - i * 5e4})), projection: {recommendation: "THROTTLE", dailyBurnRate: 6e4, rateYesterday: 9e4, rateWeek: 3e4}})));
+		};
+		window.answer = (url) => !/\/overview$/.test(url) ? manyMarks(url) ?? budget(url) :
 		real(url, {headers: {Accept: "application/json"}}).then(got => got.json()).then(o => new Response(JSON.stringify({...o, state: "working",
+			verdict: {...o.verdict, lines: o.verdict.lines.map(l => ({...l, text: "The budget of the project that has a long name ends early", detail: "27 Nov, period 1 Dec"}))},
 			running: [{executionId: "one", traceId: "op_0mh8c1v2q_a7x2p1k9d4", surface: "operate", agent: "scout", title: "Tidy up", startedAt: o.at, tokens: 41877, microUsd: 200000}],
 			tasks: {waiting: 10000, waitingMore: true, working: 0, failed: 0, byReason: [{code: "no_agent", count: 9000}, {code: "thread", count: 900}, {code: "budget", count: 90}, {code: "backoff", count: 9}, {code: "paused", count: 1}]},
 			today: {...o.today, tokens: 205, capTokens: 500, capMicroUsd: null},
@@ -197,6 +248,23 @@ func overviewTells(r *room) {
 	// A failure leads to its trace, and its code is words.
 	r.until(says(".need li", "what it depends on failed") + `.querySelector('a[href$="engine/traces/op_0mh8c1v2q_a7x2p1k9d5"]')`)
 	r.until(says(".need", "Refund: amount 12"))
+	r.until(`[...document.querySelectorAll(".verdict li a, .verdict li .first")].every(e => e.scrollWidth <= e.clientWidth && e.textContent.endsWith("early"))`)
+	// The budget leads into a band between two paces, and no label lies on a line.
+	r.until(`document.querySelector(".ch .band")?.getBBox().height > 10 && document.querySelector(".ch .zero")`)
+	if on := eval[[]string](r, `(() => {
+		const chart = document.querySelector(".ch .band").closest("svg");
+		const lines = [...chart.querySelectorAll("path")].filter(e => e.getAttribute("fill") === "none" || e.matches(".even, .ahead"));
+		const hits = (path, box) => Array.from({length: 200}, (_, i) => path.getPointAtLength(i / 199 * path.getTotalLength()))
+			.some(p => p.x > box.x && p.x < box.x + box.width && p.y > box.y + 2 && p.y < box.y + box.height - 2);
+		return [...chart.querySelectorAll("text")].filter(t => /left|pace/.test(t.textContent) && lines.some(l => hits(l, t.getBBox()))).map(t => t.textContent);
+	})()`); len(on) > 0 {
+		r.Errorf("labels of the burn-down lie on its lines: %q", on)
+	}
+	// Many runs and holds are drawn on a canvas, and none is left out.
+	r.until(`document.querySelector(".strip svg").ariaLabel.includes("1,700 runs, 17 failed")`)
+	r.drawn()
+	r.visit("lanes")
+	r.drawn()
 }
 
 // followsLive: what happens appears without a reload; while the list is scrolled it waits behind a pill.
@@ -314,6 +382,10 @@ func console(r *room) {
 	r.press("Enter")
 	r.until(`document.querySelector(".turn .q")?.textContent.includes("today") && document.querySelector(".turn .facts .link")`)
 	r.until(`document.querySelector(".turn .ans")?.textContent.length > 10`)
+	for _, screen := range []browser.Options{browser.Phone, browser.Desktop} { // what one writes into is never cut
+		r.must(r.Resize(r.ctx, screen))
+		r.until(fmt.Sprintf(`innerWidth === %d && document.querySelector("main textarea").getBoundingClientRect().bottom <= (document.querySelector(".tabbar")?.getBoundingClientRect().top || innerHeight)`, screen.Width))
+	}
 }
 
 // palette: by name, and by a pasted id.

@@ -105,12 +105,38 @@ func asAMember(r *room) {
 // listsReadOn: a list has more than its first page, and a conversation without a name is called by its kind.
 func listsReadOn(r *room) {
 	r.open("overview")
-	r.must(r.Eval(r.ctx, noting+`;window.answer = (url) => {
+	r.must(r.Eval(r.ctx, noting+`;window.answer = (url, how) => {
+		const at = "2026-01-02T03:04:05Z", later = "2099-01-02T03:04:05Z";
+		const named = {members: (id) => ({userId: id, email: id, role: "MEMBER", createdAt: at}), "api-keys": (id) => ({id, name: id, kind: "api", prefix: "lk", scopes: [], createdAt: at, createdBy: "ada"}),
+			"site-keys": (id) => ({id, name: id, kind: "site", prefix: "lk", origins: [], createdAt: at, createdBy: "ada"}), secrets: (id) => ({name: id, createdAt: at, updatedAt: at}),
+			"webhook-sources": (id) => ({id, name: id, kind: "hmac", path: id, enabled: true, rules: []}), "webhook-endpoints": (id) => ({id, url: "https://" + id, enabled: true, events: []}),
+			budgets: (id) => ({id, scope: "agent", scopeId: id, allocated: 9, consumed: 0, remaining: 9, reserved: 0, consumedMicroUsd: 0, periodStart: at, periodEnd: later}),
+			lanes: (id) => ({lane: id, label: id, holder: id, fence: 1, acquiredAt: at, lockedAt: at, expiresAt: later})}[/api\/v1\/([\w-]+)[?]/.exec(url)?.[1]];
+		if (/\/budgets\/row-/.test(url)) return Promise.resolve(new Response(JSON.stringify({items: [], recommendation: "CONTINUE", dailyBurnRate: 0})));
+		if (named && how.headers.Accept === "text/csv") return Promise.resolve(new Response("id\n" + (url.includes("cursor=") ? "row-second" : "row-number-one") + "\n", {headers: url.includes("cursor=") ? {} : {"X-Next-Cursor": "more"}}));
+		if (named) return Promise.resolve(new Response(JSON.stringify(url.includes("cursor=") ? {items: [named("row-second")], nextCursor: null}
+			: {items: Array.from({length: 200}, (_, i) => named("row-" + i)), nextCursor: "more"})));
 		const row = {audit: (id) => ({id, action: "skill." + id, by: "ada", summary: "", subject: "", createdAt: "2026-01-02T03:04:05Z"}),
 			deliveries: (id) => ({id, direction: "inbound", status: "done", event: id, receivedAt: "2026-01-02T03:04:05Z"}),
 			threads: (id) => ({id, address: id, channel: "operate", updatedAt: "2026-01-02T03:04:05Z", queued: 0})}[/api\/v1\/(\w+)[?]/.exec(url)?.[1]];
 		return row && Promise.resolve(new Response(JSON.stringify(url.includes("cursor=") ? {items: [row("row-second")], nextCursor: null} : {items: [row("row-number-one")], nextCursor: "more"})));
 	}`, nil))
+	r.must(r.Eval(r.ctx, saving, nil))
+	for _, list := range []struct{ page, file string }{
+		{"members", "members.csv"}, {"secrets", ""}, {"keys", "api-keys.csv"}, {"spend", "budgets.csv"}, {"webhooks?view=sources", ""}, {"webhooks?view=endpoints", ""}, {"lanes", ""},
+	} {
+		r.visit(list.page)
+		r.until(says("#main .more-rows", "The first 200") + ` && ` + row("row-199"))
+		r.must(r.Eval(r.ctx, `document.querySelectorAll("#main .more-rows button").forEach(b => b.click())`, nil))
+		r.until(`!document.querySelector("#main .more-rows") && ` + row("row-second"))
+		if list.file == "" {
+			continue
+		}
+		// A file has the rows of all pages.
+		r.use(`[...document.querySelectorAll("#main button[aria-haspopup=menu]")].findLast(b => b.textContent === "Export" && !b.closest("section")?.textContent.includes("Site keys"))`)
+		r.use(says("[role=menuitem]", "Download CSV"))
+		r.until(`window.savedAs === ` + quoted(list.file) + ` && window.saved === "id\nrow-number-one\nrow-second\n"`)
+	}
 	r.visit("audit")
 	r.until(row("skill.row-number-one") + " && " + row("skill.row-second"))
 	r.visit("webhooks")
@@ -124,6 +150,13 @@ func listsReadOn(r *room) {
 	r.until(says(".ilist a", "Operate …second"))
 }
 
+// saving keeps what would be saved as a file, for the test.
+const saving = `(() => {
+	const follow = HTMLAnchorElement.prototype.click;
+	URL.createObjectURL = (blob) => { blob.text().then(text => { window.saved = text; }); return "about:blank#saved"; };
+	HTMLAnchorElement.prototype.click = function () { this.download ? window.savedAs = this.download : follow.call(this); };
+})()`
+
 // exportsForSpreadsheets: what a list shows is saved as CSV, and no cell is a formula.
 func exportsForSpreadsheets(r *room) {
 	formulas := []string{`=HYPERLINK("https://outside.example","x")`, `+1+1`, `-2+3`, `@SUM(A1)`, "\t=1", "plain, \"quoted\"\nand broken"}
@@ -131,10 +164,7 @@ func exportsForSpreadsheets(r *room) {
 		r.ask(http.MethodPost, "/memories", map[string]any{"category": "formula", "content": f}, nil)
 	}
 	r.open("memory?category=formula")
-	r.must(r.Eval(r.ctx, `(() => {
-		URL.createObjectURL = (blob) => { blob.text().then(text => { window.saved = text; }); return "about:blank#saved"; };
-		HTMLAnchorElement.prototype.click = function () { window.savedAs = this.download; };
-	})()`, nil))
+	r.must(r.Eval(r.ctx, saving, nil))
 	r.click(button("Export"))
 	r.click(says("[role=menuitem]", "Download CSV"))
 	r.until(`window.saved && window.savedAs`)

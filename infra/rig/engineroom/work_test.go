@@ -132,6 +132,8 @@ func createATaskByKeyboard(r *room) {
 	r.press("Enter")
 	r.until(`!document.querySelector("dialog[open]")`)
 	r.until(says(".det h2", "Water the plants"))
+	r.press(".") // to what can be done with the task
+	r.until(`document.activeElement.closest(".det .foot")`)
 	r.press("Escape")
 	r.until(`location.pathname === "/engine/tasks"`)
 	r.until(card("Water the plants"))

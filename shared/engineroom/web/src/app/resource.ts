@@ -21,10 +21,12 @@ export interface Watching<T> {
   /** news says how to read what some events tell of alone: with which parameters, null where it is nothing, and
    * how the answer goes into the data. Where merge returns undefined, all is read anew. */
   news?: (events: Happened[]) => { params: Params | null; merge: (data: T, answer: T) => T | undefined };
+  /** read asks for the data in another way than by one request. */
+  read?: (path: string, params: Params, signal: AbortSignal) => Promise<T>;
   /** only picks the events that matter. */
   only?: (event: Happened) => boolean;
   /** apart is how many milliseconds lie between two reads that events ask for; default 1000. */
-  apart?: number;
+  apart?: number | ((data: T | undefined) => number);
   /** every is the interval in milliseconds after which the data is read anew in any case. */
   every?: number;
 }
@@ -69,7 +71,7 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
         a.failed = 0;
         return;
       }
-      const data = await api.get<T>(path!, params, asking.signal);
+      const data = await (watching.read ?? api.get<T>)(path!, params as Params, asking.signal);
       if (run !== a.run) return;
       a.failed = 0;
       set({ key, path, data, readAt: a.readAt, error: null });
@@ -95,7 +97,8 @@ export function useResource<T>(path: string | null, params?: Params | URLSearchP
       return;
     }
     if (a.timer) return;
-    const apart = latest.current.watching.apart ?? 1000;
+    const { apart: asked = 1000 } = latest.current.watching;
+    const apart = typeof asked === "number" ? asked : asked(held.current.data);
     const wait = after || (apart > 1000 ? apart * (1 + Math.random() / 5) : apart); // not all tabs at once
     a.timer = window.setTimeout(() => {
       a.timer = 0;

@@ -3,7 +3,7 @@ export { List, most, type Column, type ListProps } from "./list";
 export { Glyph, Icon } from "./icon";
 export { Ago, Bar, Chip, Code, copy, Copy, Countdown, Facts, Json, Outside, Said, Since, Status, Tag, Time, TraceLink } from "./marks";
 export { Callout, Choose, Field, Filters, Menu, Outputs, PageHead, Pane, Panel, Search, Seg, Sheet, Toggle, useWidth } from "./parts";
-export { Clear, Empty, Failed, Filtered, Loading, NotAllowed, Shown } from "./states";
+export { Clear, Empty, Failed, Filtered, Loading, More, NotAllowed, Shown } from "./states";
 export { confirm, type Asking } from "./confirm";
 export { toast } from "./toast";
 export { toneOf, wordOf, type Kind, type Tone } from "./status";

@@ -6,6 +6,7 @@ import { useKeys } from "../app/keys";
 import { setQuery, useQuery } from "../app/router";
 import { Glyph, Icon } from "./icon";
 import { copy } from "./marks";
+import type { Page } from "../app/types";
 import { toast } from "./toast";
 import type { Tone } from "./status";
 
@@ -111,28 +112,42 @@ export const Seg = ({ of, now, onChange, label }: { of: readonly (readonly [stri
   </span>
 );
 
-/** Outputs gives the rows on display as a curl command and as files. */
-export function Outputs({ path, params, csv = true }: { path: string; params?: Params | URLSearchParams; csv?: boolean }) {
-  const fetchFile = async (accept: string, ending: string): Promise<void> => {
-    let address: string;
+const mostPages = 50; // in a file: 10,000 rows
+
+/** Outputs gives the rows of a list as a curl command and as files, which have the rows of all its pages. */
+export function Outputs({ path, params, small }: { path: string; params?: Params; small?: boolean }) {
+  const save = async (csv: boolean): Promise<void> => {
+    const csvPages: string[] = [], items: unknown[] = [];
+    let cursor: string | null | undefined;
     try {
-      const response = await send("GET", path, { params, headers: { Accept: accept } });
-      address = URL.createObjectURL(await response.blob());
+      for (let n = 0; n < mostPages && (!n || cursor); n++) {
+        const answer = await send("GET", path, { params: { ...params, limit: 200, cursor }, headers: { Accept: csv ? "text/csv" : "application/json" } });
+        const text = await answer.text();
+        if (csv) {
+          csvPages.push(n ? text.slice(text.indexOf("\n") + 1) : text); // one head
+          cursor = answer.headers.get("X-Next-Cursor");
+        } else {
+          const page: Page<unknown> = JSON.parse(text) as Page<unknown>;
+          items.push(...page.items);
+          cursor = page.nextCursor;
+        }
+      }
     } catch (error) {
       toast("This could not be exported: " + (error instanceof Problem ? error.message : "the answer could not be read"));
       return;
     }
     const link = document.createElement("a");
-    link.href = address;
-    link.download = path.slice(1).replaceAll("/", "-") + ending;
+    link.href = URL.createObjectURL(csv ? new Blob(csvPages, { type: "text/csv" }) : new Blob([JSON.stringify({ items, nextCursor: cursor ?? null })], { type: "application/json" }));
+    link.download = path.slice(1).replaceAll("/", "-") + (csv ? ".csv" : ".json");
     link.click();
-    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+    if (cursor) toast("The file has the first 10,000 rows: filter the list for the others");
   };
   return (
-    <Menu label="Export" icon="down" items={[
+    <Menu label="Export" icon="down" small={small} items={[
       ["Copy as curl", () => void copy(curl(path, params), "Copied as curl")],
-      ["Download JSON", () => void fetchFile("application/json", ".json")],
-      ...(csv ? [["Download CSV", () => void fetchFile("text/csv", ".csv")] as [string, () => void]] : []),
+      ["Download JSON", () => void save(false)],
+      ["Download CSV", () => void save(true)],
     ]} />
   );
 }

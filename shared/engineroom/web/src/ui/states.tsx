@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Problem } from "../app/api";
 import type { Params } from "../app/base";
+import { fmt } from "../app/fmt";
 import { useResource } from "../app/resource";
 import { Glyph } from "./icon";
 import { copy } from "./marks";
@@ -76,6 +77,11 @@ export function Failed({ error, retry, what }: { error: Problem | Error; retry?:
     </div>
   );
 }
+
+/** More reads on in a list that has more rows than are on display. */
+export const More = ({ of, what }: { of: { data: { items: unknown[] } | undefined; more: (() => void) | undefined }; what: string }) => of.more ? (
+  <p class="more-rows">The first {fmt.count(of.data?.items.length ?? 0)} {what} are shown. <button type="button" class="btn sm" onClick={of.more}>Load more</button></p>
+) : null;
 
 /** Shown is a resource in whichever state it is: loading, failed, or the data. */
 export function Shown<T>({ of, what, lines, children }: {

@@ -1,6 +1,7 @@
 import { usePages } from "../../app/pages";
 import { refresh, whereOf } from "../../app/overview";
-import { Ago, api, can, Clear, Failed, fmt, href, Loading, Outputs, PageHead, Problem, seg, toast, type Happened } from "../../ui";
+import { Ago, api, can, Clear, Failed, fmt, href, Loading, More, Outputs, PageHead, Problem, seg, toast, type Happened } from "../../ui";
+import "./failures.css";
 import type { OpenFailure } from "../../app/api.gen";
 
 type Failure = OpenFailure;
@@ -34,21 +35,21 @@ export default function Failures() {
         {!items ? pages.error ? <Failed error={pages.error} retry={pages.reload} what="Failures" /> : <Loading lines={6} />
           : !items.length ? <Clear title="Nothing failed">A task, a run, a message or a delivery that fails stands here until it succeeds or a person dismisses it.</Clear>
             : <div class="scroll"><table class="tbl fixed" aria-label="Failures">
-                <thead><tr><th>What</th><th class="hide-p" style={{ width: "84px" }}>Kind</th><th class="hide-p">Why</th><th class="r hide-p" style={{ width: "110px" }}>At</th><th style={{ width: "176px" }}><span class="sr">Actions</span></th></tr></thead>
+                <thead><tr><th>What</th><th class="hide-p" style={{ width: "84px" }}>Kind</th><th class="hide-p">Why</th><th class="r hide-p" style={{ width: "110px" }}>At</th><th class="do"><span class="sr">Actions</span></th></tr></thead>
                 <tbody>{items.map((f) => (
                   <tr key={f.kind + f.id} data-id={f.id}>
-                    <td><a class="trunc block lnk" href={href(whereOf(f))} title={f.title}><b>{f.title}</b></a></td>
+                    <td class="what"><a class="trunc block lnk" href={href(whereOf(f))} title={f.title}><b>{f.title}</b></a><small class="only-p muted">{fmt.words(f.why)} · <Ago at={f.at} /></small></td>
                     <td class="hide-p">{kinds[f.kind] ?? f.kind}</td>
                     <td class="hide-p"><span class="trunc block muted" title={f.why}>{fmt.words(f.why)}</span></td>
                     <td class="r hide-p"><Ago at={f.at} /></td>
                     <td class="r"><span class="acts">
-                      <a class="btn sm" href={href(whereOf(f))}>Open<span class="sr"> {f.title}</span></a>
+                      <a class="btn sm hide-p" href={href(whereOf(f))}>Open<span class="sr"> {f.title}</span></a>
                       {can("dismiss-failure") && <button type="button" class="btn sm" onClick={() => void dismiss(f)}>Dismiss<span class="sr"> {f.title}</span></button>}
                     </span></td>
                   </tr>
                 ))}</tbody>
               </table></div>}
-        {items && pages.more && <button type="button" class="btn ghost" onClick={pages.more}>More</button>}
+        <More of={{ data: items && { items }, more: pages.more }} what="failures" />
         {items && pages.error && <Failed error={pages.error} retry={pages.reload} what="More of it" />}
       </section>
     </div>

@@ -1,4 +1,5 @@
-import { Ago, api, can, confirm, Empty, fmt, type Page, PageHead, Panel, Said, Shown, Tag, Time, toast, useResource } from "../../ui";
+import { Ago, api, can, confirm, Empty, fmt, type Page, More, Outputs, PageHead, Panel, Said, Shown, Tag, Time, toast } from "../../ui";
+import { useWhole } from "../../app/whole";
 import { form } from "../../ui/form";
 import { showOnce } from "../../ui/once";
 import "./keys.css";
@@ -11,19 +12,23 @@ const list = (v: unknown) => String(v).split(/[\s,]+/).filter(Boolean);
 
 // Keys shows the keys of programs, and those that stand in the pages of sites.
 export default function Keys() {
-  const api = useResource<Page<Key>>("/api-keys", { limit: 200 }, { every: 60_000 });
-  const site = useResource<Page<Key>>("/site-keys", { limit: 200 }, { every: 60_000 });
+  const api = useWhole<Page<Key>>("/api-keys", {}, { every: 60_000 });
+  const site = useWhole<Page<Key>>("/site-keys", {}, { every: 60_000 });
   const done = (p: Promise<unknown>) => void p.catch(fail).then(() => { api.reload(); site.reload(); });
   return (
     <div class="page grid">
       <PageHead title="Keys">Programs use API keys. A site key stands in a site's pages and lets visitors chat, nothing else.</PageHead>
-      <Panel title="API keys" note={api.data && fmt.count(api.data.items.filter((k) => k.kind !== "site").length)} aside={can("create-api-key") && <button class="btn primary" onClick={() => done(createKey())}>New API key</button>}>
+      <Panel title="API keys" note={api.data && fmt.count(api.data.items.filter((k) => k.kind !== "site").length) + (api.more ? "+" : "")}
+        aside={<><Outputs path="/api-keys" />{can("create-api-key") && <button class="btn primary" onClick={() => done(createKey())}>New API key</button>}</>}>
         <Shown of={api} what="The keys">
           {({ items }) => <Table keys={items.filter((k) => k.kind !== "site")} site={false} may={can("revoke-api-key")} done={done} />}
         </Shown>
+        <More of={api} what="keys" />
       </Panel>
-      <Panel title="Site keys" note={site.data && fmt.count(site.data.items.length)} aside={can("create-site-key") && <button class="btn" onClick={() => done(createSite())}>New site key</button>}>
+      <Panel title="Site keys" note={site.data && fmt.count(site.data.items.length) + (site.more ? "+" : "")}
+        aside={<><Outputs path="/site-keys" />{can("create-site-key") && <button class="btn" onClick={() => done(createSite())}>New site key</button>}</>}>
         <Shown of={site} what="The site keys">{({ items }) => <Table keys={items} site may={can("revoke-site-key")} done={done} />}</Shown>
+        <More of={site} what="site keys" />
       </Panel>
     </div>
   );

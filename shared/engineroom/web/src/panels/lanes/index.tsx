@@ -2,29 +2,30 @@ import { api, can } from "../../app/api";
 import { seg } from "../../app/base";
 import { fmt, second } from "../../app/fmt";
 import { overview } from "../../app/overview";
-import { useResource } from "../../app/resource";
+import { useWhole } from "../../app/whole";
 import { useQuery } from "../../app/router";
 import { confirm } from "../../ui/confirm";
 import { Bar, Countdown, Said, TraceLink } from "../../ui/marks";
-import { Empty, Filtered, Shown } from "../../ui/states";
+import { Empty, Filtered, More, Shown } from "../../ui/states";
 import { Callout, Filters, Outputs, PageHead, Panel, Toggle } from "../../ui/parts";
 import { toast } from "../../ui/toast";
 import { ended, holderName, surfaceOf, useAtZero, type Hold, type LanesPage, type History } from "./lane";
 import { Queues } from "./queues";
-import { Strip } from "./strip";
+import { Holds } from "./strip";
 import "./lanes.css";
 
 const half = 30 * 60_000;
+const mostHolds = 4000; // on the strip
 const surfaces = ["heartbeat", "operate", "chat", "webhook", "worker", "coordinator"];
 
 // Lanes shows who holds what, and who waits for it.
 export default function Lanes() {
   const [query, setQuery] = useQuery();
   const now = second.value;
-  const held = useResource<LanesPage>("/lanes", { limit: 200 }, { kinds: ["lane."] });
+  const held = useWhole<LanesPage>("/lanes", {}, { kinds: ["lane."] });
   // The strip is asked for anew each minute, and whenever a lane changes hands.
   const since = new Date(Math.floor(now / 60_000) * 60_000 - half).toISOString();
-  const history = useResource<History>("/lanes/history", { since, limit: 200 }, { kinds: ["lane."] });
+  const history = useWhole<History>("/lanes/history", { since }, { kinds: ["lane."] }, mostHolds);
   const surface = query.get("surface");
   const waiting = query.get("waiting") === "true";
 
@@ -68,8 +69,8 @@ export default function Lanes() {
           the latest unless it is renewed. {holderName(l.wantedBy ?? "somebody")} waits for {fmt.duration(now - Date.parse(l.wantedAt!))}.
         </Callout>
       ))}
-      <Panel title="Last 30 minutes" note={history.data?.nextCursor ? `the last ${history.data.items.length} holds` : "two holds of one lane never overlap"}>
-        <Shown of={history} what="The holds of the last half hour">{(h) => <Strip holds={h.items} now={now} span={half} next={next ? Date.parse(next) : null} />}</Shown>
+      <Panel title="Last 30 minutes" note={history.data?.nextCursor ? `the last ${fmt.count(history.data.items.length)} holds` : "two holds of one lane never overlap"}>
+        <Shown of={history} what="The holds of the last half hour">{(h) => <Holds holds={h.items} now={now} span={half} next={next ? Date.parse(next) : null} />}</Shown>
       </Panel>
       <div>
         <Filters>
@@ -82,6 +83,7 @@ export default function Lanes() {
               : !shown.length ? <Filtered what="lane" count={all.length} clear={() => setQuery({ waiting: null, surface: null })} />
               : <HeldTable holds={shown} now={now} release={release} />}
           </Shown>
+          <More of={held} what="lanes" />
         </Panel>
       </div>
       {held.data?.queues && <Queues queues={held.data.queues} />}

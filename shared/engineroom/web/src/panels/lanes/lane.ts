@@ -1,5 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
-import type { LaneItem, LaneSpan, LanesPage, PageLaneSpan, QueueItem } from "../../app/api.gen";
+import type { LaneItem, LaneSpan, LanesPage, QueueItem } from "../../app/api.gen";
+import type { Page } from "../../app/types";
 export type { LanesPage };
 
 // Hold is a lane that is held now.
@@ -11,7 +12,7 @@ export type Queue = QueueItem;
 // Past is a hold of the last half hour, ended or not.
 export type Past = LaneSpan;
 
-export type History = PageLaneSpan;
+export type History = Page<LaneSpan>;
 
 const prefixes: Record<string, string> = { hb: "heartbeat", op: "operate", ch: "chat", wh: "webhook", wk: "worker", co: "coordinator" };
 

@@ -1,32 +1,32 @@
-import { useState } from "preact/hooks";
-import { fmt, go, href, TraceLink, useWidth } from "../../ui";
+import { useMemo, useState } from "preact/hooks";
+import { fmt, TraceLink, type Tone } from "../../ui";
+import { Strip, type Mark, type StripRow } from "../../ui/strip";
 import { holderName, shortLane, type Past } from "./lane";
 
-const rowHeight = 32;
 const most = 12; // rows before "Show all"
+const mostInTable = 1000;
 
 interface Props {
   holds: Past[];
   now: number;
-  span: number; // of the past, in ms; a ninth of it is shown of the future
+  span: number; // of the past, in ms
   next: number | null; // when the next beat is due
 }
 
-// Strip draws one row a lane and one mark a hold, up to now, with a little of the future.
-export function Strip({ holds, now, span, next }: Props) {
-  const [place, width] = useWidth<HTMLDivElement>();
+/** Holds draws one row a lane and one mark a hold, and has the same as a table. */
+export function Holds({ holds, now, span, next }: Props) {
   const [all, setAll] = useState(false);
   const [table, setTable] = useState(false);
-  const lanes = rowsOf(holds);
-  const rows = all ? lanes : lanes.slice(0, most);
+  const lanes = useMemo(() => rowsOf(holds), [holds]);
+  const rows = useMemo(() => (all ? lanes : lanes.slice(0, most)), [lanes, all]);
   if (!holds.length) return <p class="empty">No lane was held in the last {span / 60_000} minutes.</p>;
   const said = `Holds of ${lanes.length} lanes in the last ${span / 60_000} minutes; ${holds.filter((h) => !h.endedAt).length} are held now`;
+  const beat = rows.findIndex((r) => r.key === "heartbeat");
   return (
     <>
-      <div ref={place} class="strip">
-        {width > 0 && !table && <Chart rows={rows} width={width} now={now} span={span} next={next} label={said} />}
-        {table && <StripTable holds={holds} now={now} />}
-      </div>
+      {table ? <StripTable holds={holds} now={now} />
+        : <Strip rows={rows} span={span} label={said} height={32} thick={16} gutter={148}
+            due={next !== null && beat >= 0 ? { row: beat, at: next, title: `next beat ${fmt.clock(next, false)}` } : null} />}
       <p class="strip-more">
         {!table && lanes.length > most && <button class="btn sm ghost" onClick={() => setAll(!all)}>{all ? "Show fewer" : `Show all ${lanes.length} lanes`}</button>}
         <button class="btn sm ghost" aria-pressed={table} onClick={() => setTable(!table)}>{table ? "Show as chart" : "Show as table"}</button>
@@ -35,77 +35,34 @@ export function Strip({ holds, now, span, next }: Props) {
   );
 }
 
-interface Row { lane: string; name: string; holds: Past[] }
-
 // rowsOf sorts lanes by their kind, so that they keep their place while the page lives.
-function rowsOf(holds: Past[]): Row[] {
-  const by = new Map<string, Row>();
+function rowsOf(holds: Past[]): (StripRow & { key: string })[] {
+  const by = new Map<string, StripRow & { key: string }>();
   for (const h of holds) {
-    const row = by.get(h.lane) ?? { lane: h.lane, name: h.label || shortLane(h.lane), holds: [] };
-    row.holds.push(h);
+    const row = by.get(h.lane) ?? { key: h.lane, name: h.label || shortLane(h.lane), title: h.lane, marks: [] };
+    row.marks.push(markOf(h));
     by.set(h.lane, row);
   }
   const first = ["heartbeat", "operate", "coordinator"];
   const rank = (l: string) => (first.indexOf(l) + 1 || 9);
-  return [...by.values()].sort((a, b) => rank(a.lane) - rank(b.lane) || a.lane.localeCompare(b.lane));
+  return [...by.values()].sort((a, b) => rank(a.key) - rank(b.key) || a.key.localeCompare(b.key));
 }
 
-function Chart({ rows, width, now, span, next, label }: { rows: Row[]; width: number; now: number; span: number; next: number | null; label: string }) {
-  const left = width < 520 ? 94 : 148;
-  const future = span / 9;
-  const x = (t: number) => left + ((t - (now - span)) / (span + future)) * (width - left - 12);
-  const height = rows.length * rowHeight;
-  const step = 5 * 60_000 * (width < 520 ? 2 : 1);
-  const ticks: number[] = [];
-  for (let t = Math.ceil((now - span) / step) * step; t < now + future && x(t) < width - 24; t += step) ticks.push(t);
-  return (
-    <svg class="ch" width={width} height={height + 26} role="img" aria-label={label}>
-      <rect x={x(now)} y={0} width={Math.max(0, width - 12 - x(now))} height={height} fill="var(--bg)" />
-      {ticks.map((t) => (
-        <g key={t}>
-          <path class="ax" d={`M${x(t)} 0V${height}`} />
-          {Math.abs(x(t) - x(now)) > 34 && <text x={x(t)} y={height + 20} text-anchor="middle">{fmt.clock(t, false)}</text>}
-        </g>
-      ))}
-      {rows.map((r, i) => (
-        <g key={r.lane} transform={`translate(0 ${i * rowHeight})`}>
-          <path class="ax" d={`M0 ${rowHeight + 0.5}H${width}`} />
-          <text class="k" x={16} y={rowHeight / 2 + 4}>{cut(r.name, left < 100 ? 12 : 20)}<title>{r.lane}</title></text>
-          {r.holds.map((h) => <Mark key={h.acquiredAt} hold={h} x={x} left={left} now={now} />)}
-          {r.lane === "heartbeat" && next !== null && next > now && x(next) < width - 16 && <rect class="due" x={x(next) - 3} y={rowHeight / 2 - 8} width="7" height="16" rx="2"><title>{`next beat ${fmt.clock(next, false)}`}</title></rect>}
-        </g>
-      ))}
-      <path d={`M${x(now)} 0V${height}`} stroke="var(--active)" stroke-width="1.5" />
-      <text class="now" x={x(now)} y={height + 20} text-anchor="middle">now</text>
-    </svg>
-  );
+function markOf(h: Past): Mark {
+  const start = Date.parse(h.acquiredAt);
+  const end = h.endedAt ? Date.parse(h.endedAt) : null;
+  const lasted = end === null ? "" : `, ${fmt.duration(end - start)}`;
+  return {
+    start, end, tone: toneOf(h), dot: h.surface === "coordinator" && h.changed === false,
+    title: `${h.lane}: ${holderName(h.holder)}, ${fmt.clock(start)}${lasted}, ${h.ended}${h.status ? `, ${h.status}` : ""}`,
+    to: h.traceId && `traces/${h.traceId}`, words: h.agent || holderName(h.holder),
+  };
 }
 
-const cut = (text: string, n: number) => (text.length > n ? text.slice(0, n - 1) + "…" : text);
-
-function Mark({ hold: h, x, left, now }: { hold: Past; x: (t: number) => number; left: number; now: number }) {
-  const from = Date.parse(h.acquiredAt);
-  const to = h.endedAt ? Date.parse(h.endedAt) : now;
-  const a = Math.max(left, x(from));
-  const b = Math.max(a + 2.5, x(to));
-  if (x(to) < left) return null;
-  const said = `${h.lane}: ${holderName(h.holder)}, ${fmt.clock(from)}, ${fmt.duration(to - from)}, ${h.ended}${h.status ? `, ${h.status}` : ""}`;
-  const shape = h.surface === "coordinator" && h.changed === false
-    ? <circle cx={(a + b) / 2} cy={rowHeight / 2} r={1.5} class="idle" />
-    : (
-      <>
-        <rect x={a} y={rowHeight / 2 - 8} width={b - a} height={16} rx={2} class={toneOf(h)} />
-        {b - a > 60 && <text class="in" x={a + 6} y={rowHeight / 2 + 4}>{cut(h.agent || holderName(h.holder), Math.floor((b - a - 12) / 7))}</text>}
-      </>
-    );
-  // The mouse follows a mark to its trace; the keyboard has the links of the table.
-  return <g class={h.traceId && "to"} onClick={h.traceId ? () => go(href(`traces/${h.traceId}`)) : undefined}><title>{said}</title>{shape}</g>;
-}
-
-function toneOf(h: Past) {
-  if (h.ended === "forced" || h.status === "failed") return "m failed";
-  if (!h.endedAt) return "m active";
-  return h.ended === "expired" ? "m warn" : "m";
+function toneOf(h: Past): Tone {
+  if (h.ended === "forced" || h.status === "failed") return "failed";
+  if (!h.endedAt) return "active";
+  return h.ended === "expired" ? "warn" : "done";
 }
 
 function StripTable({ holds, now }: { holds: Past[]; now: number }) {
@@ -114,7 +71,7 @@ function StripTable({ holds, now }: { holds: Past[]; now: number }) {
       <table class="tbl" aria-label="Holds of the last 30 minutes">
         <thead><tr><th>Lane</th><th>Holder</th><th>From</th><th class="r">Held</th><th>Ended</th><th class="hide-p">Trace</th></tr></thead>
         <tbody>
-          {holds.map((h) => (
+          {holds.slice(0, mostInTable).map((h) => (
             <tr key={h.lane + h.acquiredAt}>
               <td><div class="trunc name" title={h.lane}>{h.label || h.lane}</div></td>
               <td>{h.agent || holderName(h.holder)}</td>
@@ -126,6 +83,7 @@ function StripTable({ holds, now }: { holds: Past[]; now: number }) {
           ))}
         </tbody>
       </table>
+      {holds.length > mostInTable && <p class="strip-more muted">The latest {fmt.count(mostInTable)} of {fmt.count(holds.length)} holds.</p>}
     </div>
   );
 }

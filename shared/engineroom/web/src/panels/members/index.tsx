@@ -1,4 +1,5 @@
-import { api, can, confirm, Empty, fmt, me, type Page, PageHead, Panel, Shown, Tag, Time, toast, useResource } from "../../ui";
+import { api, can, confirm, Empty, fmt, me, type Page, PageHead, More, Outputs, Panel, Shown, Tag, Time, toast } from "../../ui";
+import { useWhole } from "../../app/whole";
 import { form } from "../../ui/form";
 import type { MemberItem } from "../../app/api.gen";
 
@@ -13,12 +14,12 @@ const fail = (e: unknown) => toast(e instanceof Error ? e.message : String(e));
 
 // Members shows who belongs to the workspace.
 export default function Members() {
-  const members = useResource<Page<Member>>("/members", { limit: 200 }, { every: 60_000 });
+  const members = useWhole<Page<Member>>("/members", {}, { every: 60_000 });
   const done = (p: Promise<unknown>) => void p.catch(fail).then(() => members.reload());
   return (
     <div class="page">
-      <PageHead title="Members" acts={can("add-member") && <button class="btn primary" onClick={() => done(add())}>Add a member</button>}>Who belongs to this workspace, and what they may do.</PageHead>
-      <Panel title="People" note={members.data && fmt.count(members.data.items.length)}>
+      <PageHead title="Members" acts={<><Outputs path="/members" />{can("add-member") && <button class="btn primary" onClick={() => done(add())}>Add a member</button>}</>}>Who belongs to this workspace, and what they may do.</PageHead>
+      <Panel title="People" note={members.data && fmt.count(members.data.items.length) + (members.more ? "+" : "")}>
         <Shown of={members} what="The members">
           {({ items }) => !items.length ? <Empty title="No member yet" command="lanekeeper members list">The admin token of this installation is no person. Add one here, or with:</Empty>
             : <div class="scroll"><table class="tbl" aria-label="Members">
@@ -38,6 +39,7 @@ export default function Members() {
                 </tbody>
               </table></div>}
         </Shown>
+        <More of={members} what="members" />
       </Panel>
     </div>
   );

@@ -35,7 +35,8 @@ export function Burn({ o }: { o: Overview }) {
   );
 }
 
-// Line draws what was left at the end of each day, the even pace dotted, and where the present pace leads dashed.
+// Line draws what was left at the end of each day, the even pace dotted, and where the present pace leads dashed
+// in a band between yesterday's pace and the week's.
 function Line({ of, budget }: { of: Series; budget: Budget }) {
   const [box, width] = useWidth<HTMLDivElement>();
   const h = 176, left = 48, right = 16, foot = 24, top = 14;
@@ -53,6 +54,12 @@ function Line({ of, budget }: { of: Series; budget: Budget }) {
   const lastItem = items.at(-1)!;
   const rate = of.projection.dailyBurnRate / 86_400_000;
   const zero = rate > 0 ? last + Math.max(0, lastItem.remaining) / rate : Infinity;
+  const { dailyBurnRate, rateYesterday, rateWeek } = of.projection;
+  const rates = [dailyBurnRate, rateYesterday, rateWeek].map((r) => r / 86_400_000);
+  // edge is where a pace leads, and along the foot once nothing is left.
+  const edge = (pace: number): string[] => [Math.min(end, last + lastItem.remaining / Math.max(pace, 1e-9)), end]
+    .map((t) => `${x(t).toFixed(1)} ${y(lastItem.remaining - pace * (t - last)).toFixed(1)}`);
+  const slow = Math.min(...rates), fast = Math.max(...rates);
   const even = (t: number): number => (of.allocated * (ends - t)) / Math.max(1, ends - begins);
   const from = Math.max(first, begins), to = Math.min(zero, end);
   const leads = ends <= last ? "" : zero < ends ? `; at this pace they end on ${fmt.day(zero)}` : "; at this pace they last until the period ends";
@@ -65,6 +72,7 @@ function Line({ of, budget }: { of: Series; budget: Budget }) {
         <svg class="ch" width={width} height={h} role="img" aria-label={`${fmt.tokens(lastItem.remaining)} of ${fmt.tokens(of.allocated)} tokens remain${leads}`}>
           {[0, 0.5, 1].map((s) => <g key={s}><path class="ax" d={`M${left} ${y(most * s) + 0.5}H${width - right}`} /><text x={left - 8} y={y(most * s) + 4} text-anchor="end">{short(most * s)}</text></g>)}
           <path d={`${line}L${at} ${y(0)}L${x(first)} ${y(0)}Z`} fill="var(--sunken)" />
+          {ends > last && fast > slow && lastItem.remaining > 0 && <path class={"band" + (zero < ends ? " warn" : "")} d={`M${at} ${y(lastItem.remaining)}L${[...edge(slow), ...edge(fast).reverse()].join("L")}Z`} />}
           <path d={line} fill="none" stroke="var(--ink)" stroke-width="1.75" stroke-linejoin="round" />
           {ends > from && <path class="even" d={`M${x(from)} ${y(even(from))}L${x(ends)} ${y(0)}`} />}
           {to > last && <path class={"ahead" + (zero < ends ? " warn" : "")} d={`M${at} ${y(lastItem.remaining)}L${x(to)} ${y(lastItem.remaining - rate * (to - last))}`} />}

@@ -1,5 +1,7 @@
 import "./overview.css";
+import { useMemo } from "preact/hooks";
 import { useResource } from "../../app/resource";
+import { useWhole } from "../../app/whole";
 import { overview, overviewFailed, refresh, whereOf } from "../../app/overview";
 import { api, can, Problem, serverNow } from "../../app/api";
 import { href } from "../../app/base";
@@ -193,13 +195,15 @@ function Tasks({ o }: { o: Overview }) {
 }
 
 const last = 3; // hours on the strip
+const mostRuns = 4000; // on the strip
 
 function Runs({ o }: { o: Overview }) {
   const since = new Date(Math.floor((serverNow() - last * 3_600_000) / 600_000) * 600_000).toISOString();
-  const traces = useResource<Page<TraceRow>>("/traces", { since, limit: 200 }, { kinds: ["execution."] });
-  const rows = surfaces.map((name) => ({
+  const traces = useWhole<Page<TraceRow>>("/traces", { since }, { kinds: ["execution."] }, mostRuns);
+  const runs = traces.data?.items;
+  const rows = useMemo(() => surfaces.map((name) => ({
     name,
-    marks: (traces.data?.items ?? []).filter((t) => t.surface === name).map((t): Mark => {
+    marks: (runs ?? []).filter((t) => t.surface === name).map((t): Mark => {
       const tone = toneOf("execution", t.status);
       return {
         start: +new Date(t.startedAt), end: t.endedAt ? +new Date(t.endedAt) : tone === "active" || tone === "person" ? null : +new Date(t.startedAt) + 1000,
@@ -207,11 +211,12 @@ function Runs({ o }: { o: Overview }) {
         title: `${name} ${fmt.clock(t.startedAt)} · ${t.status}${t.title ? " · " + t.title : ""}`,
       };
     }),
-  }));
+  })), [runs]);
+  const failed = rows.reduce((n, r) => n + r.marks.filter((m) => m.tone === "failed").length, 0);
   const next = o.beat.nextAt ? { row: 0, at: +new Date(o.beat.nextAt), title: "next beat " + fmt.clock(o.beat.nextAt, false) } : null;
   return (
-    <Panel title={`Last ${last} hours`} note={<span class="wide">{traces.data?.nextCursor ? `the last ${traces.data.items.length} runs` : "each mark is one run"}; red failed, violet waits for a person</span>} more={["All traces", "traces"]}>
-      <Shown of={traces} what="The runs">{() => <Strip rows={rows} hours={last} label={`Runs of the last ${last} hours by surface`} due={next} />}</Shown>
+    <Panel title={`Last ${last} hours`} note={<span class="wide">{traces.data?.nextCursor ? `the last ${fmt.count(traces.data.items.length)} runs` : "each mark is one run"}; red failed, violet waits for a person</span>} more={["All traces", "traces"]}>
+      <Shown of={traces} what="The runs">{() => <Strip rows={rows} span={last * 3_600_000} label={`Runs of the last ${last} hours by surface: ${fmt.plural(runs?.length ?? 0, "run")}, ${failed} failed`} due={next} />}</Shown>
     </Panel>
   );
 }

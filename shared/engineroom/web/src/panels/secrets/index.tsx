@@ -1,4 +1,5 @@
-import { api, can, confirm, Empty, fmt, type Page, PageHead, Panel, seg, Shown, Time, toast, useResource } from "../../ui";
+import { api, can, confirm, Empty, fmt, type Page, PageHead, More, Panel, seg, Shown, Time, toast } from "../../ui";
+import { useWhole } from "../../app/whole";
 import { form } from "../../ui/form";
 import type { SecretItem } from "../../app/api.gen";
 
@@ -8,13 +9,13 @@ const fail = (e: unknown) => toast(e instanceof Error ? e.message : String(e));
 
 // Secrets shows the names of what is kept sealed. Nothing reads a value back.
 export default function Secrets() {
-  const secrets = useResource<Page<Secret>>("/secrets", { limit: 200 }, { every: 60_000 });
+  const secrets = useWhole<Page<Secret>>("/secrets", {}, { every: 60_000 });
   const done = (p: Promise<unknown>) => void p.catch(fail).then(() => secrets.reload());
   const add = can("put-secret") && <button class="btn primary" onClick={() => done(put())}>New secret</button>;
   return (
     <div class="page">
       <PageHead title="Secrets" acts={add}>Values that skills and webhooks use by name. They are sealed: nothing reads them back, this page neither.</PageHead>
-      <Panel title="Secrets" note={secrets.data && fmt.count(secrets.data.items.length)}>
+      <Panel title="Secrets" note={secrets.data && fmt.count(secrets.data.items.length) + (secrets.more ? "+" : "")}>
           <Shown of={secrets} what="The secrets">
             {({ items }) => !items.length ? <Empty title="No secret yet" action={add}>Configurations refer to a secret by its name, as in {'{"$secret": "shop_token"}'}.</Empty>
               : <div class="scroll"><table class="tbl" aria-label="Secrets">
@@ -30,6 +31,7 @@ export default function Secrets() {
                   </tbody>
                 </table></div>}
           </Shown>
+          <More of={secrets} what="secrets" />
       </Panel>
     </div>
   );

@@ -1,10 +1,11 @@
 import { useState } from "preact/hooks";
-import { Callout, can, Empty, fmt, type Page, PageHead, Panel, Said, second, Seg, setQuery, Shown, useQuery, useResource } from "../../ui";
+import { Callout, can, Empty, fmt, type Page, More, Outputs, PageHead, Panel, Said, second, Seg, setQuery, Shown, useQuery, useResource } from "../../ui";
 import { change, create, reallocate } from "./actions";
 import { adviceOf, type Budget, dayMs, evenRate, lasts, nameOf, periodOf, type Projection, type Series, type Usage } from "./budget";
 import { Burn, sentence } from "./burn";
 import { Days } from "./days";
-import { useAll, useProjections } from "./read";
+import { useWhole } from "../../app/whole";
+import { useProjections } from "./read";
 import "./spend.css";
 
 const spans = [["today", "Today"], ["-7d", "7 d"], ["", "Period"], ["-90d", "90 d"]] as const;
@@ -14,7 +15,8 @@ const splits = [["model", "Model"], ["operation", "Operation"], ["agent", "Agent
 export default function Spend() {
   const [query] = useQuery();
   const now = second.value;
-  const budgets = useResource<Page<Budget>>("/budgets", { active: "true", scope: query.get("scope"), limit: 100 }, { kinds: ["budget."], every: 60_000 });
+  const active = { active: "true", scope: query.get("scope") };
+  const budgets = useWhole<Page<Budget>>("/budgets", active, { kinds: ["budget."], every: 60_000 });
   const all = budgets.data?.items ?? [];
   const main = all.find((b) => b.id === query.get("budget")) ?? all.find((b) => b.scope === "global") ?? all[0];
   const projections = useProjections(all);
@@ -31,12 +33,13 @@ export default function Spend() {
       {main && <Advice budget={main} projection={projections[main.id]} now={now} all={all} reload={reload} />}
       {main && <Burning budget={main} now={now} />}
       <Using main={main} now={now} />
-      <Panel title="Budgets" note={budgets.data && fmt.count(all.length)}>
+      <Panel title="Budgets" note={budgets.data && fmt.count(all.length) + (budgets.more ? "+" : "")} aside={<Outputs path="/budgets" params={active} />}>
         <Shown of={budgets} what="The budgets">
           {() => all.length
             ? <Table budgets={all} main={main} projections={projections} now={now} reload={reload} />
             : <Empty title="No budget yet" command="lanekeeper budgets list" action={can("create-budget") && <button class="btn primary" onClick={() => reload(create(now))}>New budget</button>}>A budget bounds the tokens or dollars of the workspace, an agent, a project or a task. Create one here; the terminal lists them with:</Empty>}
         </Shown>
+        <More of={budgets} what="budgets" />
       </Panel>
     </div>
   );
@@ -88,6 +91,8 @@ function Burning({ budget: b, now }: { budget: Budget; now: number }) {
   );
 }
 
+const mostUsage = 2000; // rows
+
 function Using({ main, now }: { main?: Budget; now: number }) {
   const [query] = useQuery();
   const span = query.get("since");
@@ -97,17 +102,16 @@ function Using({ main, now }: { main?: Budget; now: number }) {
   const since = new Date(from).toISOString();
   const split = query.get("split") ?? "model";
   const by = query.get("by") ?? "operation";
-  const minute = Math.floor(now / 60_000);
-  const daily = useAll<Usage>("/usage", { by: `day,${split}`, since }, minute);
-  const sums = useAll<Usage>("/usage", { by, since }, minute);
+  const daily = useWhole<Page<Usage>>("/usage", { by: `day,${split}`, since }, { every: 60_000 }, mostUsage);
+  const sums = useWhole<Page<Usage>>("/usage", { by, since }, { every: 60_000 }, mostUsage);
   return (
     <div class="grid ov">
-      <Panel title="Tokens a day" note={`by ${split}`} aside={<Seg label="Split by" now={split} of={splits} onChange={(v) => setQuery({ split: v === "model" ? null : v })} />}>
-        <Shown of={daily} what="The usage">{(rows) => (rows.length ? <Days rows={rows} from={from} to={now} by={split} /> : <Empty title="No tokens were used">No model was called in this time.</Empty>)}</Shown>
+      <Panel title="Tokens a day" note={`by ${split}`} aside={<><Seg label="Split by" now={split} of={splits} onChange={(v) => setQuery({ split: v === "model" ? null : v })} /><Outputs small path="/usage" params={{ by: `day,${split}`, since }} /></>}>
+        <Shown of={daily} what="The usage">{({ items }) => (items.length ? <Days rows={items} from={from} to={now} by={split} /> : <Empty title="No tokens were used">No model was called in this time.</Empty>)}</Shown>
       </Panel>
       <Panel title={by === "skill" ? "By skill" : "By operation"} note={span === "today" ? "today" : span ? `last ${span.slice(1, -1)} days` : "this period"}
         aside={<Seg label="Sums by" now={by} of={[["operation", "Operation"], ["skill", "Skill"]]} onChange={(v) => setQuery({ by: v === "operation" ? null : v })} />}>
-        <Shown of={sums} what="The usage">{(rows) => (rows.length ? <Sums rows={rows} by={by} /> : <Empty title="No tokens were used">No model was called in this time.</Empty>)}</Shown>
+        <Shown of={sums} what="The usage">{({ items }) => (items.length ? <Sums rows={items} by={by} /> : <Empty title="No tokens were used">No model was called in this time.</Empty>)}</Shown>
       </Panel>
     </div>
   );

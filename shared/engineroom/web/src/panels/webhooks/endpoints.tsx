@@ -1,4 +1,5 @@
-import { api, can, confirm, Empty, fmt, href, type Page, Panel, Said, Shown, Tag, toast, useResource } from "../../ui";
+import { api, can, confirm, Empty, fmt, href, type Page, More, Outputs, Panel, Said, Shown, Tag, toast } from "../../ui";
+import { useWhole } from "../../app/whole";
 import { form } from "../../ui/form";
 import { showOnce } from "../../ui/once";
 import { type Endpoint, events, host } from "./webhook";
@@ -7,11 +8,11 @@ const fail = (e: unknown) => toast(e instanceof Error ? e.message : String(e));
 
 /** Endpoints lists the URLs that are told of events. */
 export function Endpoints() {
-  const endpoints = useResource<Page<Endpoint>>("/webhook-endpoints", { limit: 200 }, { every: 60_000 });
+  const endpoints = useWhole<Page<Endpoint>>("/webhook-endpoints", {}, { every: 60_000 });
   const done = (p: Promise<unknown>) => void p.catch(fail).then(() => endpoints.reload());
   const may = can("create-webhook-endpoint");
   return (
-    <Panel title="Endpoints" note="who is told of events" aside={may && <button class="btn primary" onClick={() => done(create())}>New endpoint</button>}>
+    <Panel title="Endpoints" note="who is told of events" aside={<><Outputs path="/webhook-endpoints" />{may && <button class="btn primary" onClick={() => done(create())}>New endpoint</button>}</>}>
       <Shown of={endpoints} what="The endpoints">
         {({ items }) => !items.length
           ? <Empty title="No endpoint yet" command="lanekeeper webhook-endpoints list">An endpoint is a URL that is told of events, such as a task that failed. Each request is signed, and sent again until it is taken.</Empty>
@@ -33,6 +34,7 @@ export function Endpoints() {
               </tbody>
             </table></div>}
       </Shown>
+      <More of={endpoints} what="endpoints" />
     </Panel>
   );
 }

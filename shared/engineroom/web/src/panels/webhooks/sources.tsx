@@ -1,5 +1,6 @@
-import { api, can, confirm, Copy, Empty, fmt, href, type Page, Panel, Said, Shown, Tag, toast, useResource } from "../../ui";
+import { api, can, confirm, Copy, Empty, fmt, href, type Page, More, Outputs, Panel, Said, Shown, Tag, toast } from "../../ui";
 import { base } from "../../app/base";
+import { useWhole } from "../../app/whole";
 import { form } from "../../ui/form";
 import { showOnce } from "../../ui/once";
 import type { Source } from "./webhook";
@@ -9,11 +10,11 @@ const fail = (e: unknown) => toast(e instanceof Error ? e.message : String(e));
 
 /** Sources lists who may send webhooks, and what theirs do. */
 export function Sources() {
-  const sources = useResource<Page<Source>>("/webhook-sources", { limit: 200 }, { every: 60_000 });
+  const sources = useWhole<Page<Source>>("/webhook-sources", {}, { every: 60_000 });
   const done = (p: Promise<unknown>) => void p.catch(fail).then(() => sources.reload());
   const add = can("create-webhook-source") && <button class="btn primary" onClick={() => done(create())}>New source</button>;
   return (
-    <Panel title="Sources" note="who may send webhooks" aside={add}>
+    <Panel title="Sources" note="who may send webhooks" aside={<><Outputs path="/webhook-sources" />{add}</>}>
       <Shown of={sources} what="The sources">
         {({ items }) => !items.length
           ? <Empty title="No source yet" command="lanekeeper webhook-sources list">A source is somebody who may send webhooks, such as GitHub or Stripe. Its rules say what a webhook does.</Empty>
@@ -35,6 +36,7 @@ export function Sources() {
               </tbody>
             </table></div>}
       </Shown>
+      <More of={sources} what="sources" />
     </Panel>
   );
 }
