@@ -119,6 +119,7 @@ func listsReadOn(r *room) {
 		const row = {audit: (id) => ({id, action: "skill." + id, by: "ada", summary: "", subject: "", createdAt: "2026-01-02T03:04:05Z"}),
 			deliveries: (id) => ({id, direction: "inbound", status: "done", event: id, receivedAt: "2026-01-02T03:04:05Z"}),
 			threads: (id) => ({id, address: id, channel: "operate", updatedAt: "2026-01-02T03:04:05Z", queued: 0})}[/api\/v1\/(\w+)[?]/.exec(url)?.[1]];
+		if (url.includes("action=nothing")) return Promise.resolve(new Response(JSON.stringify({items: [], nextCursor: null})));
 		return row && Promise.resolve(new Response(JSON.stringify(url.includes("cursor=") ? {items: [row("row-second")], nextCursor: null} : {items: [row("row-number-one")], nextCursor: "more"})));
 	}`, nil))
 	r.must(r.Eval(r.ctx, saving, nil))
@@ -139,6 +140,8 @@ func listsReadOn(r *room) {
 	}
 	r.visit("audit")
 	r.until(row("skill.row-number-one") + " && " + row("skill.row-second"))
+	r.visit("audit?action=nothing")
+	r.until(says(".empty", "More than 1 without the filters."))
 	r.visit("webhooks")
 	r.until(row("row-number-one") + " && " + row("row-second"))
 	r.expects("404") // there is no such conversation
