@@ -129,10 +129,11 @@ func failures(r *room) {
 	})()`, nil))
 	r.press("g", "f")
 	r.until(row("Mow the lawn") + `.querySelector('a[href$="engine/tasks/one"]')`)
-	// A phone shows the whole title, and the reason under it.
+	// A phone shows the whole title, the reason under it, and what can be done, which a mouse finds by hovering.
 	r.must(r.Resize(r.ctx, browser.Phone))
 	r.until(`(e => innerWidth === 390 && e.querySelector("a").scrollWidth <= e.querySelector("a").clientWidth && e.querySelector("small")?.offsetHeight > 0
 		&& e.querySelector("small").textContent.includes("no fuel") && e.querySelector("a").offsetHeight > 30)(` + row("Mow the lawn") + `.querySelector("td"))`)
+	r.until(`getComputedStyle(` + row("Mow the lawn") + `.querySelector(".acts")).opacity === "1"`)
 	r.must(r.Resize(r.ctx, browser.Desktop))
 	r.press(".") // leads to what can be done with it
 	r.until(`document.activeElement.closest("tr") && document.activeElement.textContent.startsWith("Open")`)

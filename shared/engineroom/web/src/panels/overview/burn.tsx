@@ -30,7 +30,7 @@ export function Burn({ o }: { o: Overview }) {
       </div>
       <p class="muted spend-sub">{fmt.tokens(today.tokens)} tokens{today.capTokens ? ` of ${fmt.tokens(today.capTokens)}` : ""} in {fmt.plural(today.calls, "call")}</p>
       {share !== null && <div class="spend-bar"><Bar share={share} tone={share >= 1 ? "failed" : share > 0.9 ? "warn" : undefined} label={`${Math.round(share * 100)} % of the day's cap`} /></div>}
-      {budget && series.data && series.data.items.length > 1 ? <Line of={series.data} budget={budget} /> : !budget && budgets.data ? <Empty title="No budget">Without one nothing bounds what is spent.</Empty> : <div class="burn-gap" aria-busy={series.loading} />}
+      {budget && series.data && series.data.items.length > 1 ? <Line of={series.data} budget={budget} /> : !budget && budgets.data ? <Empty title="No budget">Without one nothing bounds what is spent.</Empty> : <div class="burn-gap" aria-busy={budgets.loading || series.loading} />}
     </Panel>
   );
 }

@@ -12,7 +12,7 @@ export function Endpoints() {
   const done = (p: Promise<unknown>) => void p.catch(fail).then(() => endpoints.reload());
   const may = can("create-webhook-endpoint");
   return (
-    <Panel title="Endpoints" note="who is told of events" aside={<><Outputs path="/webhook-endpoints" />{may && <button class="btn primary" onClick={() => done(create())}>New endpoint</button>}</>}>
+    <Panel title="Endpoints" note="who is told of events" aside={<><Outputs small path="/webhook-endpoints" />{may && <button class="btn primary" onClick={() => done(create())}>New endpoint</button>}</>}>
       <Shown of={endpoints} what="The endpoints">
         {({ items }) => !items.length
           ? <Empty title="No endpoint yet" command="lanekeeper webhook-endpoints list">An endpoint is a URL that is told of events, such as a task that failed. Each request is signed, and sent again until it is taken.</Empty>

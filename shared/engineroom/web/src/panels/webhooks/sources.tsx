@@ -14,7 +14,7 @@ export function Sources() {
   const done = (p: Promise<unknown>) => void p.catch(fail).then(() => sources.reload());
   const add = can("create-webhook-source") && <button class="btn primary" onClick={() => done(create())}>New source</button>;
   return (
-    <Panel title="Sources" note="who may send webhooks" aside={<><Outputs path="/webhook-sources" />{add}</>}>
+    <Panel title="Sources" note="who may send webhooks" aside={<><Outputs small path="/webhook-sources" />{add}</>}>
       <Shown of={sources} what="The sources">
         {({ items }) => !items.length
           ? <Empty title="No source yet" command="lanekeeper webhook-sources list">A source is somebody who may send webhooks, such as GitHub or Stripe. Its rules say what a webhook does.</Empty>
