@@ -223,6 +223,32 @@ func TestOfTwoWhoCreateAtOnceOneIsRefused(t *testing.T) {
 	})
 }
 
+// TestWhoCreatesWaitsForWhoCreatesAlready: the second finds the budget of the first, which was not
+// committed when it came.
+func TestWhoCreatesWaitsForWhoCreatesAlready(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		second := make(chan error, 1)
+		done := make(chan struct{})
+		check(t, w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			if _, err := w.s.Create(ctx, tx, w.month(budget.Project, "p", 1000)); err != nil {
+				return err
+			}
+			go func() {
+				defer close(done)
+				later := w.month(budget.Project, "p", 1000)
+				later.Start = later.Start.Add(time.Hour) // no unique key distinguishes them
+				_, err := w.tryCreate(later)
+				second <- err
+			}()
+			dbtest.AwaitBlocked(ctx, t, w.DB.Dialect(), tx, done)
+			return nil
+		}))
+		if _, refused := errors.AsType[*budget.OverlapError](<-second); !refused || len(w.all(t)) != 1 {
+			t.Errorf("the second is not refused, and there are %d", len(w.all(t)))
+		}
+	})
+}
+
 func TestInvalidBudgets(t *testing.T) {
 	w := world{Env: dbtest.New(t, dbtest.OnSQLite), noon: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	w.s = open(t, w.DB)
