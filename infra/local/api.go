@@ -146,7 +146,11 @@ func (o *operator) ask(ctx context.Context, method, path string, body, into any)
 	if err := o.send(ctx, method, path, body, w); err != nil {
 		return nil, err
 	}
-	if err := w.refused(); err != nil {
+	err := w.refused()
+	if refused, is := errors.AsType[*refusedError](err); is {
+		refused.path = path
+	}
+	if err != nil {
 		return nil, err
 	}
 	if w.body.Len() == 0 { // deleted
@@ -190,7 +194,10 @@ func (a *answered) refused() error {
 }
 
 // A refusedError is a problem that the API answered with.
-type refusedError struct{ problem.Problem }
+type refusedError struct {
+	problem.Problem
+	path string // of the request, if it is known; it has what the person typed for an id
+}
 
 func (e *refusedError) Error() string {
 	said := []string{e.Detail}
@@ -201,6 +208,10 @@ func (e *refusedError) Error() string {
 		}
 	}
 	for _, f := range e.Errors {
+		if strings.HasPrefix(f.Location, "path.") && e.path != "" {
+			at, _, _ := strings.Cut(strings.TrimPrefix(e.path, "/api/v1/"), "?")
+			f.Message += " in " + clean(at)
+		}
 		said = append(said, f.Location+": "+f.Message)
 	}
 	return strings.Join(said, "; ")

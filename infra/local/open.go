@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/lanekeeper/lanekeeper/migrations"
 	"github.com/lanekeeper/lanekeeper/shared/app"
@@ -130,7 +131,7 @@ type prepared struct {
 func bringUp(ctx context.Context, cfg app.Config, log *slog.Logger) (did migrate.Result, err error) {
 	if cfg.OnPostgres() {
 		did, err = migrate.Postgres(ctx, cfg.DatabaseURL, log)
-		return did, unopened(err, unreachable)
+		return did, unmigrated(unopened(err, unreachable))
 	}
 	write, read, err := sqlite.OpenPools(sqlite.Config{Path: cfg.SQLitePath})
 	if err != nil {
@@ -138,6 +139,15 @@ func bringUp(ctx context.Context, cfg app.Config, log *slog.Logger) (did migrate
 	}
 	did, err = migrate.SQLite(ctx, write, log)
 	return did, errors.Join(err, read.Close(), write.Close())
+}
+
+// unmigrated adds a hint to the error of a migration whose role in Postgres may not create roles.
+func unmigrated(err error) error {
+	if err == nil || !strings.Contains(err.Error(), "permission denied to create role") {
+		return err
+	}
+	return &hinted{err, "The user of DATABASE_URL lacks CREATEROLE. Give it that right, or let an administrator run this first, with its name for YOUR_USER:\n" +
+		"  CREATE ROLE lanekeeper_app NOLOGIN;\n  GRANT lanekeeper_app TO YOUR_USER;"}
 }
 
 // wantsDemo reports whether to add demo content. DEMO decides. If it is not set, a SQLite file

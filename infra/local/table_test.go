@@ -8,7 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // sheet returns a paper with the given number of columns, and its contents.
@@ -106,6 +110,38 @@ func TestTheStoryOfATrace(t *testing.T) {
 			}
 		}
 		golden(t, fmt.Sprintf("trace_%d.golden", width), text)
+	}
+}
+
+// A beat in several workspaces is shown with their names.
+func TestAReportNamesItsWorkspaces(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	workspaces, err := workspace.New(e.DB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := workspaces.Get(t.Context(), e.Workspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := heartbeat.Report{Workspaces: []heartbeat.Report{{Workspace: string(is.ID)}, {Workspace: "gone"}}}
+	shown, err := withNames(t.Context(), workspaces, report)
+	if err != nil || shown.Workspaces[0].Workspace != is.Name || shown.Workspaces[1].Workspace != "gone" {
+		t.Errorf("%+v, %v", shown, err)
+	}
+	if report.Workspaces[0].Workspace != string(is.ID) {
+		t.Error("the report itself has lost the id")
+	}
+}
+
+// A migration by a role that may create no roles says what its administrator has to do.
+func TestAMissingCreateRoleHasAHint(t *testing.T) {
+	why := fmt.Errorf("0001_ground.sql: %w", &pgconn.PgError{Code: "42501", Message: "permission denied to create role"})
+	if hint := hintFor(unmigrated(why)); !strings.Contains(hint, "GRANT lanekeeper_app TO") {
+		t.Errorf("the hint is %q", hint)
+	}
+	if hint := hintFor(unmigrated(&pgconn.PgError{Code: "42501", Message: "permission denied for schema public"})); hint != "" {
+		t.Errorf("another right has the hint %q", hint)
 	}
 }
 

@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/mail"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
 	"github.com/lanekeeper/lanekeeper/shared/surface/coordinator"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // trigger runs one beat, or the coordinator's cycles, in this process. With a payload it is like a
@@ -55,11 +58,35 @@ func trigger(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		if err := c.answer(report, func(w io.Writer) { printReport(newPaper(w, c.environ), c.name, report) }); err != nil {
+		shown, err := withNames(ctx, agent.Workspaces, report)
+		if err != nil {
+			return err
+		}
+		if err := c.answer(report, func(w io.Writer) { printReport(newPaper(w, c.environ), c.name, shown) }); err != nil {
 			return err
 		}
 		return outcome(report)
 	}
+}
+
+// withNames returns a report that has the names of workspaces in place of their ids.
+func withNames(ctx context.Context, workspaces *workspace.Store, r heartbeat.Report) (heartbeat.Report, error) {
+	r.Workspaces = slices.Clone(r.Workspaces)
+	var ids []db.Workspace
+	for _, one := range r.Workspaces {
+		ids = append(ids, db.Workspace(one.Workspace))
+	}
+	found, err := workspaces.List(ctx, ids)
+	if err != nil {
+		return r, err
+	}
+	for i := range r.Workspaces {
+		at := slices.IndexFunc(found, func(w workspace.Workspace) bool { return string(w.ID) == r.Workspaces[i].Workspace })
+		if at >= 0 {
+			r.Workspaces[i].Workspace = found[at].Name
+		}
+	}
+	return r, nil
 }
 
 // surfaces connects to the database and wires what the functions run. done disconnects.

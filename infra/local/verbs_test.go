@@ -105,7 +105,7 @@ func testVerbs(t *testing.T, h home) {
 	says(t, h.must(exitDone, "circuits").out, "There are no circuits.")
 	says(t, h.must(exitFailed, "circuits", "delete", "openai:1a2b3c4d/org/small").err, `circuit "openai:1a2b3c4d/org/small" is not in workspace "default"`)
 	says(t, h.must(exitUsage, "budgets", "create", "nonsense").err, "expected JSON")
-	says(t, h.must(exitUsage, "objectives", "show", "nonsense").err, "path.id")
+	says(t, h.must(exitUsage, "objectives", "show", "nonsense").err, "path.id", "in objectives/nonsense")
 
 	// Secrets are re-encrypted; there are none yet.
 	says(t, h.must(exitDone, "secrets", "rotate").out, "0 secrets are sealed under the new key")

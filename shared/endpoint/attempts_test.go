@@ -350,8 +350,11 @@ func TestPrivateAddressesAreRefusedAtTheDial(t *testing.T) {
 		t.Errorf("%d attempts, %d requests", len(all), len(r.requests()))
 	}
 	for _, url := range []string{"http://127.0.0.1/", "https://10.0.0.1/", "https://169.254.169.254/latest/", "https://[::ffff:127.0.0.1]/", "https://localhost/"} {
-		if err := w.to.Reachable(t.Context(), url); err == nil {
+		err := w.to.Reachable(t.Context(), url)
+		if err == nil {
 			t.Errorf("%s may be registered", url)
+		} else if helps := !strings.Contains(url, "169.254"); strings.Contains(err.Error(), "ALLOW_PRIVATE_HOSTS") != helps {
+			t.Errorf("%s: %v", url, err)
 		}
 	}
 }

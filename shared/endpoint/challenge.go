@@ -29,7 +29,10 @@ func (d *Deliverer) Reachable(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	blocked, is := errors.AsType[*outbound.BlockedError](d.Sender.Client.CheckDNS(ctx, url))
-	if is {
+	switch {
+	case is && blocked.Rule == outbound.RuleAddress:
+		return problem.Invalid("url", "may not be called from here: it is not a public address; ALLOW_PRIVATE_HOSTS opens a host of your own")
+	case is:
 		return problem.Invalid("url", "may not be called from here: rule %s", blocked.Rule)
 	}
 	return nil
