@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -135,7 +136,7 @@ func (s *Starter) Handle(ctx context.Context, row outbox.Claimed) error {
 	if err != nil {
 		return s.failed(ctx, row, r, target, err)
 	}
-	return s.began(ctx, row, r, target, cmp.Or(clip(session, 255), row.Key))
+	return s.began(ctx, row, r, target, cmp.Or(clip(activity.Text(session), 255), row.Key))
 }
 
 // headroom verifies that no budget which covers a task was spent since its assignment.

@@ -119,6 +119,25 @@ func TestAnAgentIsStartedForItsTask(t *testing.T) {
 	})
 }
 
+// TestASessionMayHaveAnyName: a gateway that answers with characters that no database stores has started
+// the agent all the same.
+func TestASessionMayHaveAnyName(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		g := newGateway(t)
+		g.answers(func(w http.ResponseWriter) {
+			_, _ = io.WriteString(w, `{"session":{"sessionKey":"a\u0000b`+strings.Repeat("ü", 300)+`"}}`)
+		})
+		w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnHTTP})
+		id := w.create(t, draft("started"))[0]
+		w.cycle(t)
+		w.drain(t, w.sender(t, g, "127.0.0.1"))
+		if is := w.get(t, id); g.calls() != 1 || is.Status != task.Running || !strings.HasPrefix(is.Session, "a") {
+			t.Errorf("%d calls, %+v", g.calls(), is)
+		}
+		w.sound(t)
+	})
+}
+
 // TestAnOldSessionClaimsNoStart: the session that the stored start begins does the task. An agent that
 // is started for its tasks may still claim what nobody has assigned.
 func TestAnOldSessionClaimsNoStart(t *testing.T) {
