@@ -361,8 +361,9 @@ func (s *server) forceUnlockThread(ctx context.Context, in *struct {
 		Reason string `json:"reason" minLength:"1" maxLength:"500"`
 	}
 }) (*answer[threadItem], error) {
-	err := s.change(ctx, "thread.force_unlock", func(ctx context.Context, tx *db.Tx) error {
-		_, err := s.Threads.ForceUnlock(ctx, tx, in.id(), in.Body.Reason)
+	var was thread.Lock
+	err := s.change(ctx, "thread.force_unlock", func(ctx context.Context, tx *db.Tx) (err error) {
+		was, err = s.Threads.ForceUnlock(ctx, tx, in.id())
 		if errors.Is(err, thread.ErrNotHeld) {
 			err = problem.New(http.StatusConflict, "not_held", "nobody has the thread")
 		}
@@ -371,6 +372,7 @@ func (s *server) forceUnlockThread(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
+	s.Log.WarnContext(ctx, "thread released by force", "thread", in.id(), "from", was.Execution(), "reason", in.Body.Reason)
 	s.Kick(workspace(ctx))
 	return s.getThread(ctx, &in.IDPath)
 }

@@ -189,8 +189,9 @@ func (r *Runner) decline(ctx context.Context, job Job, s *state, group []decisio
 	if len(declined) == 0 {
 		return nil
 	}
-	return r.commit(ctx, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
-		for _, v := range declined {
+	approvals := make([]string, len(declined)) // of the calls that wait for one
+	err := r.commit(ctx, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
+		for i, v := range declined {
 			var err error
 			switch {
 			case v.refusal != "":
@@ -201,7 +202,7 @@ func (r *Runner) decline(ctx context.Context, job Job, s *state, group []decisio
 					message: "The call was cut off. It is not known whether it had its effect: don't make it again; a person has to look.",
 				})
 			default:
-				err = r.awaitApproval(ctx, tx, job, s, v)
+				approvals[i], err = r.awaitApproval(ctx, tx, job, s, v)
 			}
 			if err != nil {
 				return err
@@ -209,13 +210,32 @@ func (r *Runner) decline(ctx context.Context, job Job, s *state, group []decisio
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	for i, v := range declined {
+		r.logDeclined(ctx, v, approvals[i])
+	}
+	return nil
+}
+
+// logDeclined logs why a call is not made now. The approval is empty where the call may not wait for one.
+func (r *Runner) logDeclined(ctx context.Context, v decision, approval string) {
+	switch {
+	case v.refusal != "":
+		r.Log.WarnContext(ctx, "call refused", "tool", clip(v.call.Name, maxName), "call", v.call.id, "arguments",
+			string(v.call.Arguments), "note", v.refusal)
+	case v.uncertain:
+	case approval == "":
+		r.Log.WarnContext(ctx, "call does not wait for approval", "skill", v.skill.Name, "call", v.call.id, "error", ErrManyWait)
+	default:
+		r.Log.InfoContext(ctx, "call waits for approval", "skill", v.skill.Name, "call", v.call.id, "approval", approval, "reason", v.waits)
+	}
 }
 
 // refuse records the result of a call that can't be made, and its line in the activity log. Nothing
 // ran.
 func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v decision) error {
-	r.Log.WarnContext(ctx, "call refused", "tool", clip(v.call.Name, maxName), "call", v.call.id, "arguments",
-		string(v.call.Arguments), "note", v.refusal)
 	entry, err := s.add(execution.Result, execution.Errored, v.call.id, "", resultBody{
 		Call:   v.call.ToolCall,
 		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: v.refusal, IsError: true},
@@ -229,19 +249,18 @@ func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v de
 	return r.Runs.Append(tx, job.Execution, entry)
 }
 
-// awaitApproval records that a call waits for a person. For the run this is the call's result: it
-// continues, or ends, without the real one.
-func (r *Runner) awaitApproval(ctx context.Context, tx lane.Tx, job Job, s *state, v decision) error {
+// awaitApproval records that a call waits for a person, and returns the approval, or nothing where the call
+// may not even wait. For the run this is the call's result: it continues, or ends, without the real one.
+func (r *Runner) awaitApproval(ctx context.Context, tx lane.Tx, job Job, s *state, v decision) (string, error) {
 	id, err := r.Approvals.Request(ctx, tx, Waiting{
 		Execution: job.Execution, Skill: v.skill, Call: v.use, CallID: v.call.id, Why: v.waits,
 	})
 	if errors.Is(err, ErrManyWait) {
-		return r.crowd(ctx, tx, job, s, v)
+		return "", r.crowd(ctx, tx, job, s, v)
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	r.Log.InfoContext(ctx, "call waits for approval", "skill", v.skill.Name, "call", v.call.id, "approval", id, "reason", v.waits)
 	content := fmt.Sprintf("This call of %s waits for a person to approve it (approval %s). It has not been made. Don't "+
 		"make it again; go on with what does not need its result, or say that it waits.", v.skill.Name, id)
 	entry, err := s.add(execution.Result, execution.Succeeded, v.call.id, "", resultBody{
@@ -249,20 +268,19 @@ func (r *Runner) awaitApproval(ctx context.Context, tx lane.Tx, job Job, s *stat
 		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: content},
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	r.Activity.Record(ctx, tx.Later(), activity.Entry{
 		Agent: job.Agent, Surface: job.Execution.Surface, Skill: v.skill.Name, SkillID: v.skill.ID, Status: activity.PendingApproval,
 		Input: v.arguments, Output: encode(map[string]string{"approval": id, "reason": v.waits}),
 		Execution: job.Execution.ID, ParentExecution: job.Execution.Parent, Attempt: job.Execution.Attempt,
 	})
-	return r.Runs.Append(tx, job.Execution, entry)
+	return id, r.Runs.Append(tx, job.Execution, entry)
 }
 
 // crowd records that a call may not even wait. The run then waits for a decision on those calls
 // that do.
 func (r *Runner) crowd(ctx context.Context, tx lane.Tx, job Job, s *state, v decision) error {
-	r.Log.WarnContext(ctx, "call does not wait for approval", "skill", v.skill.Name, "call", v.call.id, "error", ErrManyWait)
 	v.refusal = fmt.Sprintf("This call of %s was not made: it needs an approval, and %d calls of this run wait for one "+
 		"already.", v.skill.Name, MaxWaits)
 	entry, err := s.add(execution.Result, execution.Errored, v.call.id, "", resultBody{

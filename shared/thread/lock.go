@@ -151,13 +151,12 @@ func (s *Store) Unlock(ctx context.Context, tx execution.Tx, thread, execution s
 		return fmt.Errorf("unlock thread %s: %w", thread, err)
 	}
 	s.settle(tx.Later(), execution, nil, thread)
-	s.log.InfoContext(ctx, "thread released", "thread", thread, "execution", execution)
 	return nil
 }
 
 // ForceUnlock takes a thread from everything on its stack, whatever they do. It returns the
 // previous lock, or [ErrNotHeld] when nobody held the thread.
-func (s *Store) ForceUnlock(ctx context.Context, tx execution.Tx, thread, reason string) (Lock, error) {
+func (s *Store) ForceUnlock(ctx context.Context, tx execution.Tx, thread string) (Lock, error) {
 	was, err := s.head(ctx, tx, thread)
 	if err == nil && was.Holder == "" {
 		err = ErrNotHeld
@@ -167,7 +166,6 @@ func (s *Store) ForceUnlock(ctx context.Context, tx execution.Tx, thread, reason
 	}
 	tx.Later().Exec(s.q.Unpark, thread)
 	s.settle(tx.Later(), "", 0, thread)
-	s.log.WarnContext(ctx, "thread released by force", "thread", thread, "from", was.Execution(), "reason", reason)
 	return was, nil
 }
 

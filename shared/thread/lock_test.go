@@ -126,7 +126,7 @@ func TestForce(t *testing.T) {
 		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
 		force := func() (was thread.Lock, err error) {
 			err = w.try(t, func(ctx context.Context, tx *db.Tx) error {
-				was, err = w.threads.ForceUnlock(ctx, tx, th, "stuck")
+				was, err = w.threads.ForceUnlock(ctx, tx, th)
 				return err
 			})
 			return was, err

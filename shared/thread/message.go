@@ -87,7 +87,7 @@ func (s *Store) Append(ctx context.Context, tx execution.Tx, thread string, m Sp
 	}
 	if m.Role == User && !m.Earlier && owner != nil {
 		resumed = *owner
-		s.resume(ctx, tx.Later(), thread, resumed)
+		s.resume(tx.Later(), thread, resumed)
 	}
 	m.ID = cmp.Or(m.ID, s.ids())
 	s.say(tx.Later(), thread, m)

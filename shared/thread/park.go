@@ -35,14 +35,12 @@ func (s *Store) Park(ctx context.Context, tx execution.Tx, thread, execution, af
 	if err != nil {
 		return fmt.Errorf("park thread %s: %w", thread, err)
 	}
-	s.log.InfoContext(ctx, "thread parked", "thread", thread, "execution", execution, "limit", limit)
 	return nil
 }
 
 // resume queues the end of a thread's parking and wakes the execution that parked it. The caller
 // has locked the thread's row.
-func (s *Store) resume(ctx context.Context, b *db.Batch, thread, owner string) {
+func (s *Store) resume(b *db.Batch, thread, owner string) {
 	b.Exec(s.q.Unpark, thread)
 	b.Exec(s.q.Rouse, owner)
-	s.log.InfoContext(ctx, "thread resumed", "thread", thread, "execution", owner)
 }

@@ -116,7 +116,7 @@ func TestNobodyStaysParkedForEver(t *testing.T) {
 		},
 		"by force": func(t *testing.T, w *world, th, _ string) {
 			w.must(t, func(ctx context.Context, tx *db.Tx) error {
-				_, err := w.threads.ForceUnlock(ctx, tx, th, "stuck")
+				_, err := w.threads.ForceUnlock(ctx, tx, th)
 				return err
 			})
 		},
