@@ -135,11 +135,7 @@ func New(d *db.DB, ids func() string) (*Store, error) {
 }
 
 // Tx is an open transaction: a [db.Tx] or a lane's.
-type Tx interface {
-	Exec(ctx context.Context, q db.Query, args ...any) (int64, error)
-	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
-	Later() *db.Batch
-}
+type Tx = db.Writer
 
 // Get reads an agent. It returns [db.ErrNoRows] if there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Agent, error) {

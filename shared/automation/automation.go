@@ -106,12 +106,7 @@ func New(d *db.DB, ids func() string) (*Store, error) {
 }
 
 // Tx is an open transaction: a [db.Tx] or a lane's.
-type Tx interface {
-	Exec(ctx context.Context, q db.Query, args ...any) (int64, error)
-	One(ctx context.Context, dest []any, q db.Query, args ...any) error
-	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
-	Later() *db.Batch
-}
+type Tx = db.Writer
 
 // Get finds an automation by its id or its name. Errors: [ErrNotFound].
 func (s *Store) Get(ctx context.Context, ws db.Workspace, ref string) (Automation, error) {

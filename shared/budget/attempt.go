@@ -12,11 +12,7 @@ import (
 )
 
 // Tx is an open transaction: a [db.Tx] or a lane's.
-type Tx interface {
-	Later() *db.Batch
-	Exec(ctx context.Context, q db.Query, args ...any) (int64, error)
-	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
-}
+type Tx = db.Writer
 
 // A Cover says what an attempt at a task is for, who makes it, and of which skill it may ask: ids and a
 // name, of which each may be empty. The budgets of these scopes and the global one cover the attempt.

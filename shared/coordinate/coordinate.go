@@ -116,11 +116,7 @@ type Report struct {
 }
 
 // Tx is an open transaction: a [db.Tx] or a lane's.
-type Tx interface {
-	Exec(ctx context.Context, q db.Query, args ...any) (int64, error)
-	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
-	Later() *db.Batch
-}
+type Tx = db.Writer
 
 // encode is the JSON of our own types, which always has one.
 func encode(v any) string {

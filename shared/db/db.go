@@ -170,6 +170,14 @@ type transactionKey struct{}
 
 func inTransaction(ctx context.Context) bool { return ctx.Value(transactionKey{}) != nil }
 
+// Writer is an open transaction: a [Tx], or one that also proves a hold of a lane.
+type Writer interface {
+	Exec(ctx context.Context, q Query, args ...any) (int64, error)
+	One(ctx context.Context, dest []any, q Query, args ...any) error
+	Each(ctx context.Context, row func(Scan) error, q Query, args ...any) error
+	Later() *Batch
+}
+
 // Tx is an open transaction. It is not safe for concurrent use. An error of any method ends it:
 // nothing is committed, and all later calls, COMMIT included, return that error again. Use Each to
 // read a row that may be absent.

@@ -12,13 +12,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Tx is a transaction: a [db.Tx], or a [lane.Tx], which also proves a hold.
-type Tx interface {
-	Later() *db.Batch
-	Exec(ctx context.Context, q db.Query, args ...any) (int64, error)
-	One(ctx context.Context, dest []any, q db.Query, args ...any) error
-	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
-}
+// Tx is an open transaction: a [db.Tx] or a lane's.
+type Tx = db.Writer
 
 // ErrProtected means that a lane protects the execution: only the lane's holder may change its
 // status.

@@ -215,11 +215,7 @@ func (s *Store) Replay(ctx context.Context, tx *db.Tx, id string, anew bool) (De
 }
 
 // Tx is an open transaction: a [db.Tx] or a lane's.
-type Tx interface {
-	Exec(ctx context.Context, q db.Query, args ...any) (int64, error)
-	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
-	Later() *db.Batch
-}
+type Tx = db.Writer
 
 // Try describes an attempt of a delivery.
 type Try struct {

@@ -41,9 +41,6 @@ const (
 
 var ops = []Op{Eq, Ne, In, Contains, Exists, Gt, Lt, Matches}
 
-// Ops lists the operators.
-func Ops() []Op { return slices.Clone(ops) }
-
 // Action is what a delivery does. Exactly one of Skill, Automation, Task and Message is set.
 type Action struct {
 	Skill      string `json:"skill,omitempty"`      // its name

@@ -99,13 +99,18 @@ func loggedInside(files []*ast.File) (functions int, logged []logLine) {
 // inTransaction reports whether a function gets a transaction.
 func inTransaction(f *ast.FuncType) bool {
 	return slices.ContainsFunc(f.Params.List, func(p *ast.Field) bool {
-		star, ok := p.Type.(*ast.StarExpr)
 		of := p.Type
-		if ok {
+		if star, ok := of.(*ast.StarExpr); ok {
 			of = star.X
 		}
-		s, ok := of.(*ast.SelectorExpr)
-		return ok && slices.Contains([]string{"db.Tx", "lane.Tx", "execution.Tx", "work.Start"}, nameOf(s.X)+"."+s.Sel.Name)
+		name := nameOf(of)
+		if s, ok := of.(*ast.SelectorExpr); ok {
+			name = s.Sel.Name
+			if nameOf(s.X) == "work" && name == "Start" {
+				return true
+			}
+		}
+		return name == "Tx"
 	})
 }
 

@@ -9,9 +9,9 @@
 //
 // # In use
 //
-// A configuration refers to a secret by name, {"$secret": "name"}. [Expand] and [ExpandHeaders]
-// resolve the reference when it is used. The result is a [Value], whose text no format, log or JSON
-// shows. Only Reveal returns the text.
+// A configuration refers to a secret by name, {"$secret": "name"}. [Expand] resolves the reference when
+// it is used. The result is a [Value], whose text no format, log or JSON shows. Only Reveal returns the
+// text.
 //
 // # On the way out
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -75,37 +74,6 @@ func Expand(ctx context.Context, ws db.Workspace, raw json.RawMessage, by Resolv
 		edits = append(edits, jsonscan.Edit{Start: t.Start, End: sc.At(), With: text})
 	}
 	return NewValue(jsonscan.Apply(sc.Text, edits)), nil
-}
-
-// ExpandHeaders returns the values of headers. Each is a text or a reference to a secret. Errors
-// are those of [Expand].
-func ExpandHeaders(ctx context.Context, ws db.Workspace, headers map[string]json.RawMessage, by Resolver) (map[string]Value, error) {
-	e := expansion{ctx: ctx, ws: ws, by: by, known: map[string]Value{}}
-	out := make(map[string]Value, len(headers))
-	for header, raw := range headers {
-		if len(raw) > maxConfig || !json.Valid(raw) {
-			return nil, fmt.Errorf("header %.100q: %w", header, ErrConfig)
-		}
-		sc := jsonscan.New(string(raw))
-		t, _ := sc.Next()
-		if t.Kind == '"' {
-			out[header] = NewValue(sc.Decoded(t))
-			continue
-		}
-		name, ok := jsonscan.Token{}, false
-		if t.Kind == '{' {
-			name, ok = sc.Sole(t, redact.Reference)
-		}
-		if !ok {
-			return nil, fmt.Errorf("header %.100q is neither a text nor a reference: %w", header, ErrConfig)
-		}
-		v, err := e.resolve(sc.Decoded(name))
-		if err != nil {
-			return nil, fmt.Errorf("header %.100q: %w", header, err)
-		}
-		out[header] = v
-	}
-	return out, nil
 }
 
 // expansion resolves each secret once.

@@ -107,31 +107,6 @@ func TestExpansionsThatFail(t *testing.T) {
 	}
 }
 
-func TestExpandHeaders(t *testing.T) {
-	vault := newVault()
-	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
-	got, err := secret.ExpandHeaders(t.Context(), noWorkspace, map[string]json.RawMessage{
-		"Accept": raw(`"text/\u0070lain"`), "Authorization": raw(`{"$secret":"a"}`), "X-Api-Key": raw(` {"$secret":"a"} `),
-	}, vault)
-	if err != nil || len(got) != 3 || got["Accept"].Reveal() != "text/plain" || got["Authorization"].Reveal() != "one" || got["X-Api-Key"].Reveal() != "one" {
-		t.Errorf("%d headers, %v", len(got), err)
-	}
-	if vault.asked != 1 {
-		t.Errorf("asked %d times", vault.asked)
-	}
-	if text := fmt.Sprintf("%v %+v", got, got); strings.Contains(text, "one") || strings.Contains(text, "plain") {
-		t.Errorf("printed: %s", text)
-	}
-	for value, want := range map[string]error{
-		`{"$secret":"nope"}`: secret.ErrNotFound, `{"$secret":"a b"}`: secret.ErrName,
-		`1`: secret.ErrConfig, `["a"]`: secret.ErrConfig, `{"x":"y"}`: secret.ErrConfig, `null`: secret.ErrConfig, `{`: secret.ErrConfig, ``: secret.ErrConfig,
-	} {
-		if _, err := secret.ExpandHeaders(t.Context(), noWorkspace, map[string]json.RawMessage{"X": raw(value)}, vault); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", value, err, want)
-		}
-	}
-}
-
 func TestExpandFromTheStore(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.put(t, "github", "tr0ub4dor")
