@@ -10,30 +10,53 @@ import (
 // use.
 type ends struct {
 	mu  sync.Mutex
-	all map[db.Workspace]chan struct{} // of workspaces with waiting turns
+	all map[db.Workspace]map[chan struct{}]bool // of workspaces with waiting turns
 }
 
-// next returns a channel that is closed when the next execution of a workspace ends.
-func (e *ends) next(ws db.Workspace) <-chan struct{} {
+// maxUnheard is how many ends are kept for a turn that looks at something else.
+const maxUnheard = 64
+
+// listen returns a channel with one signal for each execution of a workspace that ends, until stop is
+// called.
+func (e *ends) listen(ws db.Workspace) (ended <-chan struct{}, stop func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := e.all[ws]
-	if c == nil {
-		c = make(chan struct{})
-		if e.all == nil {
-			e.all = map[db.Workspace]chan struct{}{}
-		}
-		e.all[ws] = c
+	c := make(chan struct{}, maxUnheard)
+	if e.all == nil {
+		e.all = map[db.Workspace]map[chan struct{}]bool{}
 	}
-	return c
+	if e.all[ws] == nil {
+		e.all[ws] = map[chan struct{}]bool{}
+	}
+	e.all[ws][c] = true
+	return c, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if delete(e.all[ws], c); len(e.all[ws]) == 0 {
+			delete(e.all, ws)
+		}
+	}
 }
 
-// signal wakes all turns of a workspace that wait for an end.
+// signal tells the turns of a workspace that wait that an execution has ended.
 func (e *ends) signal(ws db.Workspace) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c := e.all[ws]; c != nil {
-		close(c)
-		delete(e.all, ws)
+	for c := range e.all[ws] {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// drain drops the signals of the ends that the next look sees.
+func drain(ended <-chan struct{}) {
+	for {
+		select {
+		case <-ended:
+		default:
+			return
+		}
 	}
 }

@@ -75,11 +75,14 @@ func (s *turn) follow(ctx context.Context, _ *work.Entry) error {
 // wait waits until next has acquired the lane. It retries when a turn of this process ends and,
 // because of other processes, at intervals. After each failed attempt it calls waits with the
 // number of turns ahead; an error of waits ends the wait. busy names the lane's holder if the
-// context has ended.
+// context has ended. A turn looks again once as many turns have ended as were ahead of it: if all that
+// wait looked at each end, they would occupy the database's connections.
 func (s *turn) wait(ctx context.Context, next attempt, waits func(ahead int, busy *lane.BusyError) error) (busy *lane.BusyError, err error) {
 	longest := cmp.Or(s.Poll, poll)
+	ended, stop := s.ends.listen(s.ws)
+	defer stop()
 	for wait := longest / 20; ; wait = min(2*wait, longest) {
-		ended := s.ends.next(s.ws)
+		drain(ended)
 		ahead, busy, err := next(ctx)
 		if busy == nil {
 			return nil, err
@@ -95,7 +98,11 @@ func (s *turn) wait(ctx context.Context, next attempt, waits func(ahead int, bus
 		if err := s.Lanes.Ensure(ctx, s.hold, inLine); err != nil {
 			return nil, err
 		}
-		if !signalled(ctx, wait, ended) {
+		most := wait
+		if ahead > 1 { // the turns before the next one end one by one
+			most = longest
+		}
+		if !signalled(ctx, most, ended, ahead) {
 			return busy, nil
 		}
 	}
@@ -136,18 +143,23 @@ func (s *turn) front(ctx context.Context) (ahead int, busy *lane.BusyError, err 
 }
 
 // pause waits for about d. It returns false if the context has ended.
-func pause(ctx context.Context, d time.Duration) bool { return signalled(ctx, d, nil) }
+func pause(ctx context.Context, d time.Duration) bool { return signalled(ctx, d, nil, 1) }
 
-// signalled waits for a signal, at most for about d. It returns false if the context has ended.
-func signalled(ctx context.Context, d time.Duration, signal <-chan struct{}) bool {
+// signalled waits for n signals, or for one if n is less, at most for about d. It returns false if the
+// context has ended.
+func signalled(ctx context.Context, d time.Duration, signal <-chan struct{}, n int) bool {
 	timer := time.NewTimer(d/2 + rand.N(d/2+1)) //nolint:gosec // spreads retries, keeps no secret
 	defer timer.Stop()
-	select {
-	case <-signal:
-		return true
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+	for {
+		select {
+		case <-signal:
+			if n--; n <= 0 {
+				return true
+			}
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
 	}
 }

@@ -111,6 +111,45 @@ func TestTheEndOfATurnWakesTheNext(t *testing.T) {
 	})
 }
 
+// TestThoseWhoWaitDoNotAllLook each time that a turn ends: in a long line they would occupy the
+// database.
+func TestThoseWhoWaitDoNotAllLook(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		const waiting = 20 // a look of each at each end is 190 looks more than one at the own turn
+		w.Poll = 100 * time.Hour
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // otherwise they would park
+		defer cancel()
+		h := newThinking()
+		steps := []llmtest.Writing{llmtest.Writes("Alone."), h.then("One.")}
+		for range waiting {
+			steps = append(steps, llmtest.Writes("Another."))
+		}
+		w.think(llmtest.Write(t, steps...))
+		before := w.DB.Stats()
+		w.said(t, turn.Turn{Message: "0"})
+		alone := w.DB.Stats().Sub(before).RoundTrips
+		first := w.saying(turn.Turn{Message: "1"})
+		<-h.asked
+		var line [waiting]*saying
+		for i := range line {
+			line[i] = w.sayingIn(ctx, turn.Turn{Message: strconv.Itoa(i + 2)})
+			<-line[i].begun
+		}
+		before = w.DB.Stats()
+		close(h.answer)
+		first.end(t)
+		for _, s := range line {
+			if got := s.end(t); got.Status != execution.Completed {
+				t.Errorf("got %+v", got)
+			}
+		}
+		if trips := w.DB.Stats().Sub(before).RoundTrips; trips > waiting*alone+100 {
+			t.Errorf("%d turns in line cost %d round trips, and one alone costs %d", waiting, trips, alone)
+		}
+		w.mustBeFree(t)
+	})
+}
+
 // TestTheEndOfATurnWakesTheNextOneThatIsParked: its row, which was tried too early and postponed,
 // is due at once.
 func TestTheEndOfATurnWakesTheNextOneThatIsParked(t *testing.T) {

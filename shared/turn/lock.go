@@ -17,8 +17,10 @@ import (
 func (s *turn) lockThread(ctx context.Context) (bool, error) {
 	patient, cancel := context.WithTimeout(ctx, cmp.Or(s.Patience, patience))
 	defer cancel()
+	ended, stop := s.ends.listen(s.ws)
+	defer stop()
 	for {
-		ended := s.ends.next(s.ws)
+		drain(ended)
 		err := s.holdThread(ctx)
 		_, held := errors.AsType[*thread.HeldError](err)
 		switch {
@@ -28,7 +30,7 @@ func (s *turn) lockThread(ctx context.Context) (bool, error) {
 			return err == nil, err
 		case held && s.resumed:
 			return false, nil
-		case !signalled(patient, cmp.Or(s.Poll, poll), ended):
+		case !signalled(patient, cmp.Or(s.Poll, poll), ended, 1):
 			return false, context.Cause(ctx)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Settings limit the agents of a workspace. A setting that is not set, or is out of bounds, has its
@@ -74,14 +75,17 @@ func camel(key string) string {
 func (s Setting) admits(v int64) bool { return s.Min <= v && v <= s.Max }
 
 // Defaults returns the settings of a workspace that sets none.
-func Defaults() Settings {
+func Defaults() Settings { return defaults() }
+
+// defaults computes them once: each request of a visitor needs them.
+var defaults = sync.OnceValue(func() Settings {
 	var s Settings
 	into := reflect.ValueOf(&s).Elem()
 	for _, setting := range Schema() {
 		into.Field(setting.field).SetInt(setting.Default)
 	}
 	return s
-}
+})
 
 // sane replaces values that are out of bounds by their defaults.
 func (s *Settings) sane() {

@@ -46,6 +46,7 @@ func TestAFloodFromOneVisitor(t *testing.T) {
 	there := dbtest.NewWorkspace(t, e.DB)
 	unasked := &outages{Handler: slog.NewTextHandler(io.Discard, nil)}
 	w := newWorld(t, e, limitedTelling(time.Now, slog.New(unasked)), func(h *chat.Handler) {
+		h.Poll = 0 // as in production: its turns wait in line, and look as often as there
 		ours := tokens(e.Workspace)
 		h.Auth = auth.New(func(ctx context.Context, token string) (auth.Principal, error) {
 			if token == neighbour {
