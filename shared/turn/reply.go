@@ -67,6 +67,12 @@ func (r *Runner) AskedOf(e execution.Execution) (thread, message string, ok bool
 	return a.Thread, a.Message, ok
 }
 
+// AfterOf returns the execution whose answer the message of a turn follows; empty: none was named.
+func (r *Runner) AfterOf(e execution.Execution) string {
+	a, _ := r.askedOf(e)
+	return a.After
+}
+
 // reply returns the state of the turn after it ended with err. A stored turn that was cut off
 // continues by itself.
 func (s *turn) reply(ctx context.Context, err error) (Reply, error) {

@@ -92,6 +92,9 @@ type Turn struct {
 	// Before lists the earlier messages as the caller names them; nil: those of the thread. The
 	// model gets these messages, and those that the thread lacks are stored before Message.
 	Before []Said
+	// After is the execution whose answer the message follows, for [Runner.AfterOf]; empty: the caller
+	// named none.
+	After string
 	// Multitask is the strategy for a running turn; empty: enqueue.
 	Multitask Multitask
 	// AnswerTokens lowers the kind's longest answer; 0: no change.
@@ -147,6 +150,8 @@ type asked struct {
 	// Multitask is stored if another turn may take over the message.
 	Multitask Multitask `json:"multitask,omitempty"`
 	Before    []Said    `json:"before,omitzero"`
+	// After is the execution whose answer the message follows, if the caller named one.
+	After string `json:"after,omitempty"`
 	// AnswerTokens lowers the bound of one answer.
 	AnswerTokens int `json:"answer_tokens,omitzero"`
 }
@@ -155,7 +160,7 @@ type asked struct {
 func (k Kind) asks(t Turn) asked {
 	return asked{
 		Task: talking, Lane: cmp.Or(k.Lane, t.Lane), Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited, Before: t.Before,
-		AnswerTokens: t.AnswerTokens,
+		AnswerTokens: t.AnswerTokens, After: t.After,
 	}
 }
 

@@ -44,6 +44,9 @@ type Handler struct {
 	Limits   *ratelimit.Cache    // of messages; nil: none
 	Failures *ratelimit.Failures // of bad credentials, by address; nil: none
 	Streams  sse.Streams
+	// Longest is how long a turn may take here, after which it goes on by itself; 0: 2 minutes, as long
+	// as the function may take.
+	Longest time.Duration
 	// Send has what turns have left in the outbox of a workspace sent, and does not wait for it.
 	Send func(db.Workspace)
 	// Pages serves /chat/ and /chat-demo to everyone; nil: there are none.
@@ -63,6 +66,9 @@ const (
 	executionHeader = "X-Execution-Id"
 	strategyHeader  = "X-Multitask"
 )
+
+// longest is how long a turn may take here.
+const longest = 2 * time.Minute
 
 // limit is how long a request may take that has no turn.
 const limit = 10 * time.Second

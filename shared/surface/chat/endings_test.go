@@ -6,9 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
+	"github.com/lanekeeper/lanekeeper/shared/surface/chat"
+	"github.com/lanekeeper/lanekeeper/shared/turn/telling"
 )
 
 // TestWhatAVisitorIsToldOfATurn that did not end with an answer: a plain sentence, and nothing of what
@@ -67,4 +71,19 @@ func TestWhatAVisitorIsToldOfATurn(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestAModelThatHangs keeps no visitor longer than the function would: the turn goes on by itself, and
+// the visitor is told so.
+func TestAModelThatHangs(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite), func(h *chat.Handler) { h.Longest = 7 * time.Second })
+	w.think(t, func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
+		<-ctx.Done()
+		return llm.Response{}, llm.Interrupted(ctx, "script")
+	})
+	begun := time.Now()
+	got := w.post(t, completions, `{"messages":[{"role":"user","content":"Hi."}]}`)
+	if got.status != http.StatusOK || !strings.Contains(got.body, "This takes longer than usual.") || time.Since(begun) > telling.Longest {
+		t.Errorf("after %s: %d %s", time.Since(begun), got.status, got.body)
+	}
 }

@@ -159,7 +159,7 @@ const responsePrefix = "resp_"
 // follows has a message go on with the conversation of a response. Its id counts as the name of the
 // visitor.
 func (h *Handler) follows(r *http.Request, v *visit, m *message, id string) *problem.Problem {
-	_, found, p := h.responded(r, v, id)
+	e, found, p := h.responded(r, v, id)
 	if p != nil {
 		p = wrongField(p.Status, "previous_response_not_found", "body.previous_response_id", "there is no such response")
 		return p
@@ -168,7 +168,7 @@ func (h *Handler) follows(r *http.Request, v *visit, m *message, id string) *pro
 		return wrongField(http.StatusNotFound, "previous_response_not_found", "body.previous_response_id",
 			"there is no such response of this visitor")
 	}
-	m.thread, v.visitor = found.ID, found.Address
+	m.thread, m.after, v.visitor = found.ID, e.ID, found.Address
 	return nil
 }
 
@@ -224,7 +224,13 @@ func (h *Handler) getResponse(w http.ResponseWriter, r *http.Request, v *visit) 
 	w.Header().Set(sessionHeader, t.Address)
 	v.visitor = t.Address
 	id := e.ID
-	as := newResponse(responseBody{ID: responsePrefix + id, Model: v.model(e.Persona), CreatedAt: e.CreatedAt.Unix()})
+	previous := h.AfterOf(e)
+	if previous != "" {
+		previous = responsePrefix + previous
+	}
+	as := newResponse(responseBody{
+		ID: responsePrefix + id, Model: v.model(e.Persona), Previous: text(previous), CreatedAt: e.CreatedAt.Unix(),
+	})
 	if r.URL.Query().Get("stream") != "true" {
 		reply, err := h.stands(r, v, e.ID)
 		if err != nil {

@@ -65,6 +65,15 @@ func TestAResponse(t *testing.T) {
 		if read.into(t, &again); again.ID != first.ID || again.Status != "completed" || again.said() != "Hello." || again.Model != "visitor_chat" {
 			t.Errorf("%d %s", read.status, read.body)
 		}
+		if again.Previous != "" {
+			t.Errorf("the first is read as one that follows %s", again.Previous)
+		}
+		if read = w.call(t, http.MethodGet, responses+"/"+second.ID, site, ""); read.status != 200 {
+			t.Errorf("%d %s", read.status, read.body)
+		}
+		if read.into(t, &again); again.Previous != first.ID {
+			t.Errorf("the second is read as one that follows %q", again.Previous)
+		}
 		for _, unknown := range []string{"resp_" + ids(), "resp_1", first.ID[5:]} {
 			if got := w.call(t, http.MethodGet, responses+"/"+unknown, site, ""); got.status != 404 {
 				t.Errorf("%s: %d %s", unknown, got.status, got.body)

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -20,6 +21,7 @@ import (
 type message struct {
 	body      string
 	before    []turn.Said // nil: what the thread has
+	after     string      // the execution that it follows; empty: none is named
 	model     string      // the name of an agent
 	thread    string      // empty: the visitor's
 	multitask turn.Multitask
@@ -62,7 +64,9 @@ func (h *Handler) talk(w http.ResponseWriter, r *http.Request, v *visit, m messa
 		}
 		defer leave()
 	}
-	ctx, cancel := telling.Outlasting(r.Context(), h.Streams.Drain)
+	bounded, done := context.WithTimeout(r.Context(), cmp.Or(h.Longest, longest))
+	defer done()
+	ctx, cancel := telling.Outlasting(bounded, h.Streams.Drain)
 	defer cancel()
 	t := h.turn(ctx, v, m)
 	t.ID = id
@@ -121,6 +125,6 @@ func (h *Handler) turn(ctx context.Context, v *visit, m message) turn.Turn {
 	}
 	return turn.Turn{
 		Surface: trace.Chat, Lane: laneOf(v.visitor), Persona: m.model, Thread: strings.ToLower(m.thread), Address: v.visitor, Opener: v.opener(),
-		Message: clean.Text(m.body), Before: m.before, Multitask: m.multitask, AnswerTokens: m.tokens, By: v.by(),
+		Message: clean.Text(m.body), Before: m.before, After: m.after, Multitask: m.multitask, AnswerTokens: m.tokens, By: v.by(),
 	}
 }
