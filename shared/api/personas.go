@@ -2,12 +2,16 @@ package api
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
 // personaItem is one version of a persona.
@@ -125,6 +129,9 @@ func (s *server) putPersona(ctx context.Context, in *struct {
 	if in.Body.Skills != nil {
 		p.Skills = append([]string{}, *in.Body.Skills...)
 	}
+	if err := s.knownSkills(ctx, p.Skills); err != nil {
+		return nil, err
+	}
 	err := s.change(ctx, "persona.put", func(ctx context.Context, tx *db.Tx) (err error) {
 		p, err = s.Personas.Put(ctx, tx, p)
 		return err
@@ -133,6 +140,23 @@ func (s *server) putPersona(ctx context.Context, in *struct {
 		return nil, err
 	}
 	return &versioned[personaItem]{ETag: tagOf(p.Version), Body: personaOf(p)}, nil
+}
+
+// knownSkills returns an error for a field skills with a name that no skill of the workspace has.
+func (s *server) knownSkills(ctx context.Context, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	all, err := s.Registry.All(ctx, workspace(ctx))
+	if err != nil {
+		return err
+	}
+	var wrong problem.InvalidError
+	for _, name := range names {
+		known := slices.ContainsFunc(all, func(d skill.Definition) bool { return d.Name == name })
+		wrong.If(!known, "skills", fmt.Sprintf("name %q, which no skill has", name))
+	}
+	return wrong.OrNil()
 }
 
 // listPersonaVersions lists the versions of a persona, newest first. It is called by the Engine

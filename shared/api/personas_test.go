@@ -64,5 +64,10 @@ func TestPersonas(t *testing.T) {
 				t.Errorf("%s: %s", field, got.body)
 			}
 		}
+		got = w.must(t, 422, http.MethodPut, "/api/v1/personas/shop", `{"skills":["look","overlook_it"]}`, nil)
+		if body := string(got.body); !strings.Contains(body, `"body.skills"`) || !strings.Contains(body, "overlook_it") || strings.Contains(body, `\"look\"`) {
+			t.Errorf("a name that no skill has: %s", body)
+		}
+		w.must(t, 200, http.MethodPut, "/api/v1/personas/shop", `{"skills":["look"]}`, &p)
 	})
 }
