@@ -340,6 +340,24 @@ func waterfall(r *room) {
 			return !phase || !idle || !row.querySelector(".lbl.exec, .lbl.model");
 		});
 	})()`)
+	// That holds as well where the phase is written as begun a little after the first of its runs.
+	real := eval[string](r, `location.pathname.split("/").at(-1)`)
+	r.must(r.Eval(r.ctx, noting+`;window.answer = (url) => {
+		if (!url.includes("/traces/hb_0mh8c1v2q_a7x2p1k9d4")) return;
+		const at = (ms) => new Date(Date.parse("2026-01-02T03:04:05Z") + ms).toISOString(), usage = {promptTokens: 0, completionTokens: 0, totalTokens: 0};
+		const of = {traceId: "hb_0mh8c1v2q_a7x2p1k9d4", agent: "scout", surface: "heartbeat", attempt: 1, tokenUsage: usage, costUsd: 0};
+		const phase = (name, ends, durationMs) => ({...of, id: name, kind: "phase", skillName: "heartbeat." + name, status: "success", executionId: "beat", durationMs,
+			startedAt: at(ends - durationMs), createdAt: at(ends), output: {name, considered: durationMs ? 1 : 0, done: durationMs ? 1 : 0}});
+		return Promise.resolve(new Response(JSON.stringify({traceId: of.traceId, surface: "heartbeat", status: "completed", startedAt: at(0), endedAt: at(200), durationMs: 200, usage, costUsd: 0, holds: [],
+			executions: [{...of, id: "beat", status: "completed", createdAt: at(0), endedAt: at(200)}, {...of, id: "run", parentExecutionId: "beat", title: "Water the plants", status: "completed", createdAt: at(57), endedAt: at(140)}],
+			activities: [phase("plan", 50, 40), phase("automate", 147, 0), phase("advance", 147, 87)]})));
+	}`, nil))
+	r.visit("traces/hb_0mh8c1v2q_a7x2p1k9d4")
+	r.until(says("[data-span]", "Water the plants"))
+	if order := eval[[]string](r, `[...document.querySelectorAll("[data-span] .lbl")].map(e => e.textContent)`); !strings.Contains(order[len(order)-2], "advance") {
+		r.Errorf("a run of the phase advance stands under another one: %q", order)
+	}
+	r.visit("traces/" + real)
 	r.click(says("[data-span] .lbl", "query_activity"))
 	r.until(`location.search.startsWith("?span=") && document.querySelector(".det")?.textContent.includes("Output")`)
 	r.press("j")
