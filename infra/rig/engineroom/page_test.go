@@ -347,10 +347,10 @@ func waterfall(r *room) {
 		const at = (ms) => new Date(Date.parse("2026-01-02T03:04:05Z") + ms).toISOString(), usage = {promptTokens: 0, completionTokens: 0, totalTokens: 0};
 		const of = {traceId: "hb_0mh8c1v2q_a7x2p1k9d4", agent: "scout", surface: "heartbeat", attempt: 1, tokenUsage: usage, costUsd: 0};
 		const phase = (name, ends, durationMs) => ({...of, id: name, kind: "phase", skillName: "heartbeat." + name, status: "success", executionId: "beat", durationMs,
-			startedAt: at(ends - durationMs), createdAt: at(ends), output: {name, considered: durationMs ? 1 : 0, done: durationMs ? 1 : 0}});
+			startedAt: at(ends - durationMs), createdAt: at(ends), output: {name, considered: name === "automate" ? 0 : 1, done: name === "automate" ? 0 : 1}});
 		return Promise.resolve(new Response(JSON.stringify({traceId: of.traceId, surface: "heartbeat", status: "completed", startedAt: at(0), endedAt: at(200), durationMs: 200, usage, costUsd: 0, holds: [],
 			executions: [{...of, id: "beat", status: "completed", createdAt: at(0), endedAt: at(200)}, {...of, id: "run", parentExecutionId: "beat", title: "Water the plants", status: "completed", createdAt: at(57), endedAt: at(140)}],
-			activities: [phase("plan", 50, 40), phase("automate", 147, 0), phase("advance", 147, 87)]})));
+			activities: [phase("plan", 50, 40), phase("automate", 58, 3), phase("advance", 147, 87)]})));
 	}`, nil))
 	r.visit("traces/hb_0mh8c1v2q_a7x2p1k9d4")
 	r.until(says("[data-span]", "Water the plants"))

@@ -78,8 +78,9 @@ export function spansOf(t: Trace): Span[] {
       const own = phases.indexOf(x as Activity);
       if (own >= 0 || "acquiredAt" in x) return own;
       // A phase that found no work has nothing. One may seem to begin a little after the first of its runs.
-      const runs = phases.findIndex((p) => p.durationMs > 0 && startOf(p) <= begins(x) && begins(x) <= endOf(p));
-      return runs >= 0 ? runs : phases.findIndex((p) => p.durationMs > 0 && begins(x) <= endOf(p));
+      const works = (p: Activity): boolean => (p.output as { considered?: number } | undefined)?.considered !== 0;
+      const runs = phases.findIndex((p) => works(p) && startOf(p) <= begins(x) && begins(x) <= endOf(p));
+      return runs >= 0 ? runs : phases.findIndex((p) => works(p) && begins(x) <= endOf(p));
     };
     for (let i = phases.length - 2; i >= 0; i--) {
       if (!phases[i]!.durationMs) idle.set(phases[i]!.id, Math.min(startOf(phases[i]!), startOf(phases[i + 1]!)));
