@@ -152,6 +152,7 @@ func skillStopped(r *room) {
 	r.until(rowWith("room_stop") + `?.textContent.includes("Enabled")`)
 	r.use(says("#main td a", "room_stop"))
 	r.until(`location.pathname === "/engine/skills/room_stop" && ` + says("aside", "is stopped"))
+	r.until(`document.querySelector('.det .foot button[aria-label="Stop room_stop"]')`) // on a phone it is there alone
 	r.press("Escape")
 	r.until(`location.pathname === "/engine/skills" && location.search === "?q=room_stop"`)
 }

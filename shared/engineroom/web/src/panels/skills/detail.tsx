@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import { href, seg } from "../../app/base";
 import { fmt } from "../../app/fmt";
 import { useResource } from "../../app/resource";
@@ -7,11 +8,11 @@ import { Pane } from "../../ui/parts";
 import { Shown } from "../../ui/states";
 import { type Health, type Skill, statusOf } from "./skill";
 
-/** Detail tells what one skill is and how it is called. */
-export function Detail({ name, health: h }: { name: string; health?: Health }) {
+/** Detail tells what one skill is and how it is called, and has what can be done with it. */
+export function Detail({ name, health: h, acts }: { name: string; health?: Health; acts?: ComponentChildren }) {
   const skill = useResource<Skill>(`/skills/${seg(name)}`, undefined, { kinds: ["skill."] });
   return (
-    <Pane title={name} label={`Skill ${name}`} status={h && <Status kind="skill" value={statusOf(h)} />} onClose={() => go(href("skills") + location.search)}>
+    <Pane title={name} label={`Skill ${name}`} status={h && <Status kind="skill" value={statusOf(h)} />} onClose={() => go(href("skills") + location.search)} foot={acts}>
       <Shown of={skill} what="The skill">
         {(s) => (
           <>

@@ -36,6 +36,7 @@ export default function Skills({ id }: { id?: string }) {
   const is = (name: string, value: string) => !query.get(name) || query.get(name) === value;
   const shown = all.filter((h) => is("kind", h.kind) && is("scope", h.scope) && is("effect", h.effect) && is("enabled", String(h.enabled))
     && (query.get("approval") !== "true" || approval.get(h.skill)) && h.skill.toLowerCase().includes(q)).sort(worstFirst);
+  const open = all.find((h) => h.skill === id);
   const named = (ids: string[]) => ids.map((a) => automations.data?.items.find((x) => x.id === a)?.name ?? a.slice(0, 8));
 
   return (
@@ -75,7 +76,7 @@ export default function Skills({ id }: { id?: string }) {
             </Shown>
           </Panel>
         </div>
-        {id && <Detail name={id} health={all.find((h) => h.skill === id)} />}
+        {id && <Detail name={id} health={open} acts={open && acts() && <Actions h={open} halt={stopped.get(id)} after={after} />} />}
       </div>
     </div>
   );
@@ -100,18 +101,20 @@ function Healed({ heal: h, error, automations, after }: { heal: Heal; error: str
   );
 }
 
+const acts = (): boolean => can("run-skill") || can("disable-skill");
+
+// Table lists the skills. On a phone what can be done with one stands in its detail.
 function Table({ rows, selected, approval, stopped, after }: {
   rows: Health[]; selected?: string; approval: Map<string, boolean>; stopped: Map<string | undefined, Switch>; after: (done: Promise<unknown>) => void;
 }) {
   const wide = selected ? "hide" : "hide-p";
-  const acts = can("run-skill") || can("disable-skill");
   return (
     <div class="scroll">
       <table class="tbl skills" aria-label="Skills">
         <thead>
           <tr>
             <th>Skill</th><th>Status</th><th class={wide}>Kind</th><th class="hide-p">14 days</th><th class="r">Success</th><th class={"r " + wide}>Calls</th>
-            <th class={"r " + wide}>p50</th><th class={"r " + wide}>p95</th><th class="r hide-p">Streak</th>{acts && <th><span class="sr">Actions</span></th>}
+            <th class={"r " + wide}>p50</th><th class={"r " + wide}>p95</th><th class="r hide-p">Streak</th>{acts() && <th class="hide-p"><span class="sr">Actions</span></th>}
           </tr>
         </thead>
         <tbody>
@@ -130,7 +133,7 @@ function Table({ rows, selected, approval, stopped, after }: {
                 <td class={"r " + wide}>{fmt.duration(h.p50Ms)}</td>
                 <td class={"r " + wide}>{fmt.duration(h.p95Ms)}</td>
                 <td class="r hide-p">{h.streak ? <span class="st failed">{h.streak} failed</span> : <span class="muted">–</span>}</td>
-                {acts && <td class="r"><Actions h={h} halt={halt} after={after} /></td>}
+                {acts() && <td class="r hide-p"><Actions h={h} halt={halt} after={after} /></td>}
               </tr>
             );
           })}
