@@ -3,6 +3,7 @@ package lane_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -23,8 +24,14 @@ func TestAWaiterIsRefusedInTimeWhileTheHolderWorksUnderItsProof(t *testing.T) {
 					return err
 				}
 				err := w.s.Do(t.Context(), w.request("x"), lane.Wait{Limit: 100 * time.Millisecond}, mustNotRun(t))
-				if _, busy := errors.AsType[*lane.BusyError](err); !busy {
-					t.Errorf("the waiter got %v", err)
+				busy, is := errors.AsType[*lane.BusyError](err)
+				if !is {
+					return fmt.Errorf("the waiter got %w", err)
+				}
+				patient, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				if err := w.s.Want(patient, w.Workspace, busy.Info, "b"); err != nil { // it skips the row
+					t.Errorf("who wants the lane waits: %v", err)
 				}
 				return nil
 			})
