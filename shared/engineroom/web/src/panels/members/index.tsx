@@ -32,7 +32,7 @@ export default function Members() {
                     <td class="r hide-p"><Time at={m.createdAt} /></td>
                     {can("patch-member") && <td class="r"><span class="acts">
                       <button class="btn sm" aria-label={`Change the role of ${m.name || m.email}`} onClick={() => done(change(m))}>Role</button>
-                      <button class="btn sm" aria-label={`Sign ${m.name || m.email} out`} onClick={() => done(signOut(m))}>Sign out</button>
+                      <button class="btn sm" aria-label={`Sign out ${m.name || m.email}`} onClick={() => done(signOut(m))}>Sign out</button>
                       <button class="btn sm danger" aria-label={`Remove ${m.name || m.email}`} onClick={() => done(remove(m))}>Remove</button>
                     </span></td>}
                   </tr>))}
