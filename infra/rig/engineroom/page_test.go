@@ -432,6 +432,10 @@ func palette(r *room) {
 func keyboardOnly(r *room) {
 	r.open("traces")
 	r.until(`document.querySelectorAll("table[aria-label=Traces] tbody tr").length`)
+	r.must(r.Resize(r.ctx, browser.Phone)) // which has room for the title first
+	r.until(`innerWidth === 390 && document.querySelector("table[aria-label=Traces] tbody tr td .nb").parentElement.offsetWidth > 120`)
+	r.must(r.Resize(r.ctx, browser.Desktop))
+	r.until(`innerWidth > 900`)
 	r.press("Tab")
 	r.until(`document.activeElement.className === "skip"`)
 	r.press("Enter")
