@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -40,6 +42,7 @@ func chats(ctx context.Context, rounds int) ([]Row, error) {
 	var asked atomic.Int64 // when the model was asked last
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Store(time.Now().UnixNano())
+		_, _ = io.Copy(io.Discard, r.Body) // a proxy whose request is not read may cut the answer off
 		speak(w, r)
 	}))
 	defer model.Close()
@@ -62,7 +65,12 @@ func chats(ctx context.Context, rounds int) ([]Row, error) {
 	})
 	defer srv.Close()
 	bare := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at) }, FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(at)
+			body, _ := io.ReadAll(r.In.Body) // an answer that overtakes its request is cut off
+			r.Out.Body = io.NopCloser(bytes.NewReader(body))
+		},
+		FlushInterval: -1,
 	})
 	defer bare.Close()
 	var through, proxied, before, commits []float64
@@ -79,7 +87,7 @@ func chats(ctx context.Context, rounds int) ([]Row, error) {
 		}
 		theirs, err := firstToken(ctx, bare.URL, i/50)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("through a bare proxy: %w", err)
 		}
 		if i >= rounds/10 {
 			through, proxied = append(through, ours), append(proxied, theirs)
