@@ -304,6 +304,8 @@ func TestSkillsThatAreRefused(t *testing.T) {
 		`{"config":{"url":"https://api.example/","more":"canary"}}`:                                                     "body.config.more",
 		`{"config":{"url":"https://api.example/","headers":{"Host":"canary"}}}`:                                         "body.config.headers.Host",
 		`{"config":{"url":"https://api.example/","headers":{"X":"[redacted]"}}}`:                                        "body.config.headers.X",
+		`{"config":{"url":"https://api.example/","headers":{"Authorization":"Bearer canary"}}}`:                         "body.config.headers.Authorization",
+		`{"config":{"url":"https://api.example/","headers":{"X-Weather-Key":"canary"}}}`:                                "body.config.headers.X-Weather-Key",
 		`{"config":{"url":"https://api.example/","headers":{"can ary":"x"}}}`:                                           "body",
 		`{"parameters":{"type":"string"}}`:                                                                              "body.parameters",
 		`{"parameters":"canary"}`:                                                                                       "body.parameters",
