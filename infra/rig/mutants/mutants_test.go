@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +60,43 @@ func TestEveryMutantCanBeTried(t *testing.T) {
 	for p := range held {
 		if !slices.Contains(promises, p) {
 			t.Errorf("a mutant names promise %s, which is not in the list", p)
+		}
+	}
+}
+
+// created is where a migration creates a function.
+var created = regexp.MustCompile(`CREATE (?:OR REPLACE )?FUNCTION (\w+)`)
+
+// TestMutantsAreOfFunctionsInTheirNewestForm: a later migration that creates the function anew would
+// make a mutant of an earlier one change nothing.
+func TestMutantsAreOfFunctionsInTheirNewestForm(t *testing.T) {
+	all, err := load(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(root, "migrations", "postgres", "*.sql"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d migrations: %v", len(files), err)
+	}
+	newest, texts := map[string]string{}, map[string]string{}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		up, _, _ := strings.Cut(string(text), "-- +goose Down")
+		name := "migrations/postgres/" + filepath.Base(f)
+		texts[name] = up
+		for _, found := range created.FindAllStringSubmatch(up, -1) {
+			newest[found[1]] = name
+		}
+	}
+	for _, m := range all {
+		before, _, _ := strings.Cut(texts[m.File], m.Before)
+		if found := created.FindAllStringSubmatch(before, -1); texts[m.File] != "" && len(found) > 0 {
+			if of := found[len(found)-1][1]; newest[of] != m.File {
+				t.Errorf("mutant %q changes %s in %s, and %s creates it anew", m.Name, of, m.File, newest[of])
+			}
 		}
 	}
 }
