@@ -64,13 +64,18 @@ func TestTheTraceTellsAll(t *testing.T) {
 		var plain struct {
 			Activities []item
 			Executions []struct {
-				Title string
-				Input map[string]any
+				Title         string
+				Input, Result map[string]any
 			}
 			Steps []toldStep
 		}
 		path := "/api/v1/traces/" + done.TraceID
 		w.must(t, 200, http.MethodGet, path, "", &plain)
+		for _, e := range plain.Executions {
+			if in := snakes(e.Result); len(in) > 0 {
+				t.Errorf("the result of %q has names in snake case: %q", e.Title, in)
+			}
+		}
 		var told []string
 		for _, a := range plain.Activities {
 			if !strings.HasPrefix(a.SkillName, "heartbeat") {
