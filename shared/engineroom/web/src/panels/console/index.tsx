@@ -136,7 +136,8 @@ export default function ConsolePanel({ query }: PanelProps) {
     const e = body.current!;
     if (e.scrollHeight - e.scrollTop - e.clientHeight < 240) e.scrollTop = e.scrollHeight;
   }, [all]);
-  useEffect(() => field.current?.focus(), []);
+  const may = can("operate"); // not known yet when the page begins with this panel
+  useEffect(() => field.current?.focus(), [may]);
   const holder = overview.value?.lanes.find((l) => l.lane === "operate");
   const submit = (): void => {
     const said = text.trim();
@@ -163,7 +164,7 @@ export default function ConsolePanel({ query }: PanelProps) {
         {all.map((t) => <TurnView key={t.id} t={t} />)}
         <p class="sr" role="status">{runs ? "The agent works" : all.length ? "The agent has answered" : ""}</p>
       </div>
-      {can("operate") ? (
+      {may ? (
         <form class="comp" onSubmit={(e) => { e.preventDefault(); submit(); }}>
           <textarea ref={field} rows={2} value={text} maxLength={16384} placeholder="Message the agent" aria-label="Message"
             onInput={(e) => setText(e.currentTarget.value)}
