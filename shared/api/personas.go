@@ -152,9 +152,9 @@ func (s *server) knownSkills(ctx context.Context, names []string) error {
 		return err
 	}
 	var wrong problem.InvalidError
-	for _, name := range names {
+	for i, name := range names {
 		known := slices.ContainsFunc(all, func(d skill.Definition) bool { return d.Name == name })
-		wrong.If(!known, "skills", fmt.Sprintf("name %q, which no skill has", name))
+		wrong.If(!known, fmt.Sprintf("skills[%d]", i), "no skill has this name")
 	}
 	return wrong.OrNil()
 }

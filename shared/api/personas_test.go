@@ -65,7 +65,7 @@ func TestPersonas(t *testing.T) {
 			}
 		}
 		got = w.must(t, 422, http.MethodPut, "/api/v1/personas/shop", `{"skills":["look","overlook_it"]}`, nil)
-		if body := string(got.body); !strings.Contains(body, `"body.skills"`) || !strings.Contains(body, "overlook_it") || strings.Contains(body, `\"look\"`) {
+		if body := string(got.body); !strings.Contains(body, `"body.skills[1]"`) || strings.Contains(body, "[0]") || strings.Contains(body, "overlook_it") {
 			t.Errorf("a name that no skill has: %s", body)
 		}
 		w.must(t, 200, http.MethodPut, "/api/v1/personas/shop", `{"skills":["look"]}`, &p)
