@@ -243,12 +243,14 @@ func (l *Ledger) Remaining(c Cover) (tokens, microUSD int64) {
 // errOverspent means that rows have changed although they were locked.
 var errOverspent = fmt.Errorf("a budget that was locked has changed: nothing is reserved")
 
-// Write stores what the ledger has reserved, with one statement for each table, in one round trip. The
+// Write adds to a batch that what the ledger has reserved is stored, with one statement for each table. The
 // transaction must insert the attempts, before or after. A reservation lives until its attempt ends;
-// that settles it, whoever ends it. An error must end the transaction.
-func (s *Store) Write(ctx context.Context, tx Tx, l *Ledger) error {
+// that settles it, whoever ends it. The returned function says after the batch was sent, and before the
+// commit, whether all is reserved; an error must end the transaction.
+func (s *Store) Write(b *db.Batch, l *Ledger) func() error {
+	done := func() error { return nil }
 	if len(l.held) == 0 {
-		return nil
+		return done
 	}
 	estimates, rows, ids := [][]any{}, [][]any{}, []string{}
 	for _, a := range l.held {
@@ -263,22 +265,21 @@ func (s *Store) Write(ctx context.Context, tx Tx, l *Ledger) error {
 	}
 	l.held = nil
 	if len(estimates) > 0 {
-		tx.Later().Exec(s.q.Estimated, encode(estimates))
+		b.Exec(s.q.Estimated, encode(estimates))
 	}
 	if len(rows) == 0 {
-		return nil
+		return done
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	tx.Later().Exec(s.q.HoldAttempts, encode(rows), db.EndOfTime).MustFindAll(len(rows))
-	n, err := tx.Exec(ctx, s.q.Promise, encode(ids))
-	if err == nil && n != int64(len(ids)) {
-		err = errOverspent
+	b.Exec(s.q.HoldAttempts, encode(rows), db.EndOfTime).MustFindAll(len(rows))
+	promised := b.Exec(s.q.Promise, encode(ids))
+	return func() error {
+		if promised.Affected() != int64(len(ids)) {
+			return fmt.Errorf("reserve for attempts: %w", errOverspent)
+		}
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("reserve for attempts: %w", err)
-	}
-	return nil
 }
 
 // HoldCall raises what is reserved for an attempt, in all budgets that cover it, until it pays for one call

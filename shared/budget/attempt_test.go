@@ -14,6 +14,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
+// write stores what a ledger has reserved.
+func (w world) write(ctx context.Context, tx *db.Tx, l *budget.Ledger) error {
+	done := w.s.Write(tx.Later(), l)
+	if err := tx.Flush(ctx); err != nil {
+		return err
+	}
+	return done()
+}
+
 // aTask creates a PENDING task.
 func (w world) aTask(t testing.TB, project, metadata string) task.Task {
 	t.Helper()
@@ -61,7 +70,7 @@ func (w world) tryAssign(ctx context.Context, c budget.Cover, tokens, microUSD i
 			tx.Later().Exec(w.q.Assign, c.Task, c.Agent).MustFind()
 			tx.Later().Exec(w.q.Attempt, c.Task)
 			tx.Later().Exec(w.q.Start, c.Task)
-			err = w.s.Write(ctx, tx, l)
+			err = w.write(ctx, tx, l)
 		}
 		return err
 	})
@@ -194,7 +203,7 @@ func TestWhatAssigningCosts(t *testing.T) {
 					tx.Later().Exec(w.q.Attempt, c.Task)
 				}
 				check(t, tx.Flush(ctx))
-				write = w.spent(func() { check(t, w.s.Write(ctx, tx, l)) })
+				write = w.spent(func() { check(t, w.write(ctx, tx, l)) })
 				return nil
 			}))
 			if want := (db.Stats{Statements: 2, RoundTrips: 1}); lock.Statements != want.Statements || lock.RoundTrips > 2 {
@@ -434,7 +443,7 @@ func TestALedgerKnowsWhatItHolds(t *testing.T) {
 			}
 			tx.Later().Exec(w.q.Assign, covers[0].Task, covers[0].Agent)
 			tx.Later().Exec(w.q.Attempt, covers[0].Task)
-			return w.s.Write(ctx, tx, l)
+			return w.write(ctx, tx, l)
 		}))
 		w.holds(t, b.ID, 0, 600)
 	})
@@ -465,7 +474,7 @@ func TestTwoAssignmentsAtOnce(t *testing.T) {
 			<-begun
 			tx.Later().Exec(w.q.Assign, first.Task, first.Agent)
 			tx.Later().Exec(w.q.Attempt, first.Task)
-			return w.s.Write(ctx, tx, l)
+			return w.write(ctx, tx, l)
 		}))
 		if refused := <-got; refused == nil || refused.Remaining != 400 {
 			t.Errorf("the second: %+v", refused)

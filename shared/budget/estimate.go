@@ -76,10 +76,10 @@ func Estimate(t TaskShape, c Corrections) int64 {
 	return (t.complexity()*perComplexity*permille + 999) / 1000
 }
 
-// Corrections reads what was learned. [Store.Exhausted] learns.
-func (s *Store) Corrections(ctx context.Context, tx Tx) (Corrections, error) {
+// Corrections adds to a batch that what was learned is read. [Store.Exhausted] learns.
+func (s *Store) Corrections(b *db.Batch) Corrections {
 	c := Corrections{}
-	err := tx.Each(ctx, func(scan db.Scan) error {
+	b.Each(func(scan db.Scan) error {
 		var taskType string
 		var samples int
 		var permille int64
@@ -87,10 +87,7 @@ func (s *Store) Corrections(ctx context.Context, tx Tx) (Corrections, error) {
 		c[taskType] = permille
 		return err
 	}, s.q.Corrections, minSamples)
-	if err != nil {
-		return nil, fmt.Errorf("read what was learned of estimates: %w", err)
-	}
-	return c, nil
+	return c
 }
 
 // Headroom says whether an attempt could be assigned as far as budgets go.
@@ -106,10 +103,7 @@ func (s *Store) Headroom(ctx context.Context, ws db.Workspace, c Cover, t TaskSh
 	err := s.db.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
 		var over []Budget
 		tx.Later().Each(collect(&over), s.q.LookCovers, encodeScopes(c.scopes()))
-		learned, err := s.Corrections(ctx, tx)
-		if err != nil {
-			return err
-		}
+		learned := s.Corrections(tx.Later())
 		models, err := s.Tiers(ctx, tx)
 		if err != nil {
 			return err

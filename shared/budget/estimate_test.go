@@ -85,7 +85,8 @@ func (w world) learn(t testing.TB) (c budget.Corrections) {
 	t.Helper()
 	check(t, w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
 		if _, err = w.s.Exhausted(ctx, tx); err == nil {
-			c, err = w.s.Corrections(ctx, tx)
+			c = w.s.Corrections(tx.Later())
+			err = tx.Flush(ctx)
 		}
 		return err
 	}))

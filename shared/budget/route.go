@@ -87,11 +87,24 @@ func Route(models Tiers, t TaskShape, tokens, remaining int64) Routed {
 // Tiers reads which models serve the tiers: what the workspace chose, or else the cheapest that is
 // offered for the tier and has a price.
 func (s *Store) Tiers(ctx context.Context, tx Tx) (Tiers, error) {
+	out, err := s.TiersLater(ctx, tx)
+	if err == nil {
+		err = tx.Flush(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read model tiers: %w", err)
+	}
+	return out, nil
+}
+
+// TiersLater is [Store.Tiers], but with the next statements of the transaction: the tiers are known after
+// those.
+func (s *Store) TiersLater(ctx context.Context, tx Tx) (Tiers, error) {
 	if err := s.freshPricesIn(ctx, tx); err != nil {
 		return nil, err
 	}
 	out := Tiers{}
-	err := tx.Each(ctx, func(scan db.Scan) error {
+	tx.Later().Each(func(scan db.Scan) error {
 		var tier Tier
 		var model string
 		var chosen bool
@@ -105,9 +118,6 @@ func (s *Store) Tiers(ctx context.Context, tx Tx) (Tiers, error) {
 		}
 		return nil
 	}, s.q.Tiers)
-	if err != nil {
-		return nil, fmt.Errorf("read model tiers: %w", err)
-	}
 	return out, nil
 }
 

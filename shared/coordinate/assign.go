@@ -52,9 +52,12 @@ func (r *round) assign(ctx context.Context) error {
 // assignDue locks the agents, counts what they work on in a new statement, and gives them what is due.
 func (r *round) assignDue(ctx context.Context, tx Tx) error {
 	c := r.c
-	v, err := c.view(ctx, tx, "")
-	if err != nil || v.halted {
-		return err
+	v := c.view(tx.Later(), "")
+	if err := tx.Flush(ctx); err != nil {
+		return fmt.Errorf("read agents: %w", err)
+	}
+	if v.halted {
+		return nil
 	}
 	r.report.Healthy = v.healthy()
 	p := newPool(v.all, v.locked, v.queues, v.circuits, false)
@@ -81,7 +84,14 @@ func (r *round) assignDue(ctx context.Context, tx Tx) error {
 		r.report.Spawned[string(a.to.Spawner)]++
 	}
 	r.again = r.again || len(given) == mostAssigned
-	return c.give(ctx, tx, given, money, true)
+	if len(given) == 0 {
+		return nil
+	}
+	done := c.give(ctx, tx.Later(), given, money, true)
+	if err := tx.Flush(ctx); err != nil {
+		return fmt.Errorf("assign %d tasks: %w", len(given), err)
+	}
+	return done()
 }
 
 // view is what the assignment of tasks is decided on: the agents, locked, with the number of their open
@@ -103,16 +113,14 @@ func (v view) healthy() (n int) {
 	return n
 }
 
-// view reads the view, in one round trip. A claim locks and reads the one agent only.
-func (c *Coordinator) view(ctx context.Context, tx Tx, only string) (v view, err error) {
-	b := tx.Later()
+// view adds to what is read next the view. A claim locks and reads the one agent only.
+func (c *Coordinator) view(b *db.Batch, only string) *view {
+	v := &view{}
 	b.Each(ids(&v.locked), c.q.LockAgents, db.Null(only))
-	c.reads(b, &v)
+	c.reads(b, v)
 	b.Each(queues(&v.queues), c.q.Queues)
-	if err = tx.Each(ctx, workers(&v.all), c.q.Agents, db.Null(only)); err != nil {
-		return v, fmt.Errorf("read agents: %w", err)
-	}
-	return v, nil
+	b.Each(workers(&v.all), c.q.Agents, db.Null(only))
+	return v
 }
 
 // reads adds to a batch what else holds up assignments: a kill switch, and circuits.
@@ -137,12 +145,10 @@ type given struct {
 	Model   string `json:"model"`
 }
 
-// give writes assignments: tasks, attempts, log, reservations, the agents' status and, where an agent is
-// started for its task, the start. Each takes one statement.
-func (c *Coordinator) give(ctx context.Context, tx Tx, list []assignment, money *money, unasked bool) error {
-	if len(list) == 0 {
-		return nil
-	}
+// give adds assignments to what is written next: tasks, attempts, log, reservations, the agents' status
+// and, where an agent is started for its task, the start. Each takes one statement. The returned function
+// says after that whether all tasks were as they had been read.
+func (c *Coordinator) give(ctx context.Context, b *db.Batch, list []assignment, money *money, unasked bool) func() error {
 	rows, lines := make([]given, len(list)), make([]line, len(list))
 	var starts []outbox.Row
 	var woken []agentChange
@@ -162,22 +168,18 @@ func (c *Coordinator) give(ctx context.Context, tx Tx, list []assignment, money 
 		}
 		busy[a.to.ID] = true
 	}
-	b := tx.Later()
 	if len(woken) > 0 {
 		b.Exec(c.q.UpdateAgents, encode(woken))
 	}
-	n, err := tx.Exec(ctx, c.q.Assign, encode(rows))
-	if err != nil {
-		return fmt.Errorf("assign %d tasks: %w", len(rows), err)
-	}
-	if n != int64(len(rows)) {
-		return fmt.Errorf("assign %d tasks: %w", len(rows), errMoved)
-	}
+	assigned := b.Exec(c.q.Assign, encode(rows))
 	b.Exec(c.q.Attempts, encode(rows))
 	b.Exec(c.q.Logs, encode(lines), Actor, traced(ctx))
 	c.Outbox.EnqueueAll(ctx, b, starts)
-	if err := money.write(ctx, tx); err != nil {
-		return err
+	reserved := money.write(b)
+	return func() error {
+		if assigned.Affected() != int64(len(rows)) {
+			return fmt.Errorf("assign %d tasks: %w", len(rows), errMoved)
+		}
+		return reserved()
 	}
-	return flush(ctx, tx, c)
 }

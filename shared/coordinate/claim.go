@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/task"
@@ -22,12 +23,7 @@ func (c *Coordinator) Claim(ctx context.Context, ws db.Workspace, id string) (t 
 	for try := 1; ; try++ {
 		err = c.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
 			t, ok = task.Task{}, false
-			found, err := c.claim(ctx, tx, id)
-			if err != nil || found == "" {
-				return err
-			}
-			t, err = c.Tasks.GetIn(ctx, tx, found)
-			ok = err == nil
+			t, ok, err = c.claim(ctx, tx, id)
 			return err
 		})
 		switch {
@@ -41,40 +37,52 @@ func (c *Coordinator) Claim(ctx context.Context, ws db.Workspace, id string) (t 
 	}
 }
 
-// claim returns the id of the task that the agent now runs, or none.
-func (c *Coordinator) claim(ctx context.Context, tx Tx, id string) (string, error) {
-	v, err := c.view(ctx, tx, id)
-	if err != nil || v.halted {
-		return "", err
-	}
+// claim returns the task that the agent now runs. It returns false if there is none.
+func (c *Coordinator) claim(ctx context.Context, tx Tx, id string) (task.Task, bool, error) {
+	v := c.view(tx.Later(), id)
 	var assigned []candidate
 	if err := tx.Each(ctx, func(scan db.Scan) error {
 		var t candidate
 		err := scan(&t.ID, &t.Attempt)
 		assigned = append(assigned, t)
 		return err
-	}, c.q.Oldest, id); err != nil {
-		return "", err
+	}, c.q.Oldest, id); err != nil || v.halted {
+		return task.Task{}, false, err
 	}
 	if len(assigned) > 0 {
-		return assigned[0].ID, c.begin(ctx, tx, assigned[0].ID, assigned[0].Attempt, id, "")
+		return c.started(ctx, tx, assigned[0].ID, assigned[0].Attempt, id, func() error { return nil })
 	}
 	p := newPool(v.all, v.locked, v.queues, v.circuits, true)
 	if served := p.served(); p.free() > 0 && len(served) > 0 {
 		return c.claimDue(ctx, tx, p, served)
 	}
-	return "", nil
+	return task.Task{}, false, nil
+}
+
+// started makes an assignment RUNNING and returns its task. given says whether what was queued before has
+// done all that it should.
+func (c *Coordinator) started(ctx context.Context, tx Tx, id string, attempt int, agent string, given func() error) (task.Task, bool, error) {
+	begun := tx.Later().Exec(c.q.Start, id, attempt, nil)
+	c.began(ctx, tx.Later(), id, attempt, agent, "")
+	t, err := c.Tasks.GetIn(ctx, tx, id)
+	if err == nil {
+		err = given()
+	}
+	if err == nil && begun.Affected() != 1 {
+		err = fmt.Errorf("begin task %s: %w", id, errMoved) // it is another attempt's by now
+	}
+	return t, err == nil, err
 }
 
 // claimDue assigns the first due task that the agent can do and that is paid for, and begins it.
-func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []string) (string, error) {
+func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []string) (none task.Task, ok bool, err error) {
 	var due []candidate
 	if err := tx.Each(ctx, candidates(&due), c.q.Candidates, encode(served), claimable); err != nil || len(due) == 0 {
-		return "", err
+		return none, false, err
 	}
 	money, err := c.lock(ctx, tx, p.of, due)
 	if err != nil {
-		return "", err
+		return none, false, err
 	}
 	due = money.pace(due)
 	type place struct {
@@ -94,28 +102,21 @@ func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []str
 	}
 	var picked []string
 	if len(places) == 0 {
-		return "", nil
+		return none, false, nil
 	}
 	if err := tx.Each(ctx, ids(&picked), c.q.Pick, encode(places), 1); err != nil {
-		return "", err
+		return none, false, err
 	}
 	if len(picked) == 0 {
-		return "", errMoved // other claims have locked all of them
+		return none, false, errMoved // other claims have locked all of them
 	}
-	for _, t := range due {
-		if t.ID != picked[0] {
-			continue
-		}
-		list, _ := p.match([]candidate{t}, 1, money.hold)
-		if len(list) == 0 {
-			return "", nil
-		}
-		if err := c.give(ctx, tx, list, money, false); err != nil {
-			return "", err
-		}
-		return t.ID, c.begin(ctx, tx, t.ID, list[0].attempt(), list[0].to.ID, "")
+	at := slices.IndexFunc(due, func(t candidate) bool { return t.ID == picked[0] })
+	list, _ := p.match(due[at:at+1], 1, money.hold)
+	if len(list) == 0 {
+		return none, false, nil
 	}
-	return "", nil
+	given := c.give(ctx, tx.Later(), list, money, false)
+	return c.started(ctx, tx, list[0].ID, list[0].attempt(), list[0].to.ID, given)
 }
 
 // Begin makes an assignment RUNNING, unless it is not ASSIGNED in this attempt any more. The built-in
@@ -139,10 +140,15 @@ func (c *Coordinator) begin(ctx context.Context, tx Tx, id string, attempt int, 
 	if session != "" {
 		tx.Later().Exec(c.q.Session, id, attempt, session)
 	}
+	c.began(ctx, tx.Later(), id, attempt, agent, session)
+	return nil
+}
+
+// began adds to a batch the row of the log that says that an attempt began.
+func (c *Coordinator) began(ctx context.Context, b *db.Batch, id string, attempt int, agent, session string) {
 	l := line{
 		Log: c.IDs(), ID: id, Level: task.Info, Event: task.Transition, Message: fmt.Sprintf("attempt %d began", attempt),
 		Was: opt(string(task.Assigned)), Becomes: opt(string(task.Running)), Attempt: opt(attempt), Agent: opt(agent), Session: opt(session),
 	}
-	tx.Later().Exec(c.q.Logs, encode([]line{l}), "agent:"+agent, traced(ctx))
-	return nil
+	b.Exec(c.q.Logs, encode([]line{l}), "agent:"+agent, traced(ctx))
 }

@@ -23,11 +23,14 @@ SELECT a.id FROM agents a
    FOR NO KEY UPDATE;
 
 -- name: UpdateAgents
+-- Here and below the limit says how many rows the list has: without it Postgres expects a hundred, and reads a
+-- small table as a whole for one of them.
 UPDATE agents AS a SET
   status = c.becomes, health = coalesce(c.health, a.health), coordinator_enabled = a.coordinator_enabled AND NOT c.pause,
   idle_since = CASE WHEN c.becomes = 'IDLE' THEN coalesce(a.idle_since, lk_now()) WHEN c.becomes = 'WORKING' THEN NULL ELSE a.idle_since END,
   terminated_at = CASE WHEN c.becomes = 'TERMINATED' THEN lk_now() ELSE a.terminated_at END, updated_at = lk_now()
-  FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, was text, becomes text, health text, pause boolean)
+  FROM (SELECT * FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, was text, becomes text, health text, pause boolean)
+         LIMIT jsonb_array_length(CAST($2 AS jsonb))) c
  WHERE a.workspace_id = $1 AND a.id = c.id AND a.status = c.was;
 
 -- name: LockTasks
@@ -101,18 +104,21 @@ UPDATE agent_tasks AS t SET
   retry_count = t.retry_count + c.retries, strikes = t.strikes + c.strikes, priority = least(10, t.priority + c.raise), raised = t.raised OR c.raise > 0,
   failed_at = CASE WHEN c.becomes = 'FAILED' THEN lk_now() ELSE t.failed_at END,
   agent_id = NULL, session_key = NULL, version = t.version + 1, updated_at = lk_now()
-  FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, was text, attempt integer, becomes text, reason text, error text, wait_ms bigint,
+  FROM (SELECT * FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, was text, attempt integer, becomes text, reason text, error text, wait_ms bigint,
                                                 retries integer, strikes integer, raise integer)
+         LIMIT jsonb_array_length(CAST($2 AS jsonb))) c
  WHERE t.workspace_id = $1 AND t.id = c.id AND t.status = c.was AND t.attempt = c.attempt AND NOT t.cancelled;
 
 -- name: EndAttempts
 UPDATE agent_task_attempts AS a SET ended_at = lk_now(), outcome = c.outcome, error = c.error
-  FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, attempt integer, outcome text, error text)
+  FROM (SELECT * FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, attempt integer, outcome text, error text)
+         LIMIT jsonb_array_length(CAST($2 AS jsonb))) c
  WHERE a.workspace_id = $1 AND a.task_id = c.id AND a.number = c.attempt AND a.ended_at IS NULL AND c.outcome IS NOT NULL;
 
 -- name: Warn
 UPDATE agent_task_attempts AS a SET warned_at = lk_now()
-  FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, attempt integer)
+  FROM (SELECT * FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, attempt integer)
+         LIMIT jsonb_array_length(CAST($2 AS jsonb))) c
  WHERE a.workspace_id = $1 AND a.task_id = c.id AND a.number = c.attempt;
 
 -- name: Logs
@@ -169,7 +175,8 @@ SELECT t.id
 -- name: Assign
 UPDATE agent_tasks AS t SET status = 'ASSIGNED', agent_id = c.agent, session_key = NULL, attempt = t.attempt + 1, assigned_at = lk_now(), started_at = NULL,
        status_reason = NULL, version = t.version + 1, updated_at = lk_now()
-  FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, agent uuid, attempt integer, version integer)
+  FROM (SELECT * FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, agent uuid, attempt integer, version integer)
+         LIMIT jsonb_array_length(CAST($2 AS jsonb))) c
  WHERE t.workspace_id = $1 AND t.id = c.id AND t.status = 'PENDING' AND t.attempt = c.attempt - 1 AND t.version = c.version;
 
 -- name: Attempts

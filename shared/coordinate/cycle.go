@@ -308,18 +308,13 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 		gone["agents"] = v.gone[:min(len(v.gone), maxNamed)]
 		b.Exec(c.q.Tell, "agent.stale", nil, traced(ctx), encode(gone))
 	}
-	if err := flush(ctx, tx, c); err != nil {
-		return err
+	if err := tx.Flush(ctx); err != nil { // so that the row count is known before COMMIT
+		return fmt.Errorf("change tasks: %w", err)
 	}
 	if moved != nil && moved.Affected() != int64(len(moves)) {
 		return fmt.Errorf("%d of %d locked tasks could be changed", moved.Affected(), len(moves))
 	}
 	return nil
-}
-
-// flush sends what is queued, so that its row counts are known before COMMIT.
-func flush(ctx context.Context, tx Tx, c *Coordinator) error {
-	return tx.Each(ctx, func(db.Scan) error { return nil }, c.q.Halted)
 }
 
 // attemptEnd is the end of the attempt of a move.

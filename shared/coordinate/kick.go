@@ -15,8 +15,7 @@ const KickTopic = "coordinator"
 // Kick adds to a batch the row that wakes the cycle of the workspace. A workspace has one such row. One
 // that is being handled becomes due again.
 func Kick(ctx context.Context, o *outbox.Store, b *db.Batch) {
-	o.Revive(ctx, b, outbox.Row{Kind: outbox.Kick, Topic: KickTopic, Key: KickTopic})
-	o.DueNow(b, KickTopic)
+	o.ReviveNow(ctx, b, outbox.Row{Kind: outbox.Kick, Topic: KickTopic, Key: KickTopic})
 }
 
 // Again is [Kick] in a transaction of its own.

@@ -2,10 +2,10 @@ package coordinate
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
 // money is the budgets that cover some tasks, locked and read. Without budgets everything fits.
@@ -39,17 +39,15 @@ func (c *Coordinator) budgets(ctx context.Context, tx Tx, read func(context.Cont
 		covers = append(covers, budget.Cover{Agent: w.ID})
 	}
 	var err error
+	if m.tiers, err = c.Budgets.TiersLater(ctx, tx); err != nil {
+		return nil, err
+	}
+	m.corrections = c.Budgets.Corrections(tx.Later())
 	speed := c.Budgets.PaceIn(tx.Later(), "", "") // before the lock: it sums up the usage of a day
 	if m.ledger, err = read(ctx, tx, covers); err != nil {
 		return nil, err
 	}
-	if m.corrections, err = c.Budgets.Corrections(ctx, tx); err != nil {
-		return nil, err
-	}
 	m.speed = speed()
-	if m.tiers, err = c.Budgets.Tiers(ctx, tx); err != nil {
-		return nil, err
-	}
 	return m, nil
 }
 
@@ -101,13 +99,11 @@ func (m *money) fits(a assignment) error {
 	return nil
 }
 
-// write stores the reservations.
-func (m *money) write(ctx context.Context, tx Tx) error {
+// write adds to a batch that the reservations are stored. The returned function says after it was sent
+// whether they are.
+func (m *money) write(b *db.Batch) func() error {
 	if m.ledger == nil {
-		return nil
+		return func() error { return nil }
 	}
-	if err := m.store.Write(ctx, tx, m.ledger); err != nil {
-		return fmt.Errorf("reserve for attempts: %w", err)
-	}
-	return nil
+	return m.store.Write(b, m.ledger)
 }

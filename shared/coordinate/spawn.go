@@ -167,7 +167,7 @@ func (s *Starter) began(ctx context.Context, row outbox.Claimed, r startRow, tar
 		}
 		tx.Later().Exec(s.q.Closed, target)
 		s.Outbox.SentIn(tx.Later(), row)
-		return flush(ctx, tx, s.Coordinator)
+		return tx.Flush(ctx)
 	})
 	if err := s.Outbox.Lost(err); err != nil {
 		return fmt.Errorf("note that an agent was started: %w", err)
@@ -211,7 +211,7 @@ func (s *Starter) settle(ctx context.Context, row outbox.Claimed, r *startRow, w
 			}
 		}
 		s.Outbox.SentIn(tx.Later(), row)
-		return flush(ctx, tx, s.Coordinator)
+		return tx.Flush(ctx)
 	})
 	if err := s.Outbox.Lost(err); err != nil {
 		return fmt.Errorf("note that an agent was not started: %w", err)

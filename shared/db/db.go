@@ -176,6 +176,7 @@ type Writer interface {
 	One(ctx context.Context, dest []any, q Query, args ...any) error
 	Each(ctx context.Context, row func(Scan) error, q Query, args ...any) error
 	Later() *Batch
+	Flush(ctx context.Context) error
 }
 
 // Tx is an open transaction. It is not safe for concurrent use. An error of any method ends it:

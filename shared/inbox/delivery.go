@@ -209,8 +209,7 @@ func (s *Store) Replay(ctx context.Context, tx *db.Tx, id string, anew bool) (De
 		tx.Later().Exec(s.q.Unkick, id)
 	}
 	row.Trace = d.Trace
-	s.outbox.Revive(ctx, tx.Later(), row)
-	s.outbox.DueNow(tx.Later(), row.Key)
+	s.outbox.ReviveNow(ctx, tx.Later(), row)
 	return d, nil
 }
 

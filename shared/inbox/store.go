@@ -261,9 +261,7 @@ func (s *Store) Update(ctx context.Context, tx *db.Tx, n Source) (Source, error)
 // catchUp adds to the transaction that a source with a hook catches up now.
 func (s *Store) catchUp(ctx context.Context, tx *db.Tx, n Source) {
 	if n.Hook != nil && n.Enabled {
-		row := kickCatchUp(n.ID)
-		s.outbox.Revive(ctx, tx.Later(), row)
-		s.outbox.DueNow(tx.Later(), row.Key)
+		s.outbox.ReviveNow(ctx, tx.Later(), kickCatchUp(n.ID))
 	}
 }
 

@@ -33,6 +33,9 @@ func (t Tx) Proves(name Name) error {
 // or with COMMIT.
 func (t Tx) Later() *db.Batch { return t.tx.Later() }
 
+// Flush sends the statements in [Tx.Later].
+func (t Tx) Flush(ctx context.Context) error { return t.p.lostHold(t.tx.Flush(ctx)) }
+
 // Exec runs a statement and returns the number of affected rows.
 func (t Tx) Exec(ctx context.Context, q db.Query, args ...any) (int64, error) {
 	n, err := t.tx.Exec(ctx, q, args...)

@@ -23,7 +23,7 @@ var files embed.FS
 type queries struct {
 	Enqueue, Supersede, Withdraw db.Query
 	EnqueueAll                   db.Query
-	Revive                       db.Query
+	Revive, ReviveNow            db.Query
 	Due, Claim, End, Resend      db.Query
 	Defer, GoOn                  db.Query
 	DueNow, DueAnew, AllDueNow   db.Query
@@ -93,6 +93,13 @@ func (s *Store) EnqueueAll(ctx context.Context, b *db.Batch, rows []Row) {
 // Revive adds a row as Enqueue does. If the workspace has an ended row of the same key, Revive
 // makes that row ready again, with all its attempts and the trace of r. An open row stays unchanged.
 func (s *Store) Revive(ctx context.Context, b *db.Batch, r Row) { s.add(ctx, b, s.q.Revive, r) }
+
+// ReviveNow adds a row as Revive does, due at once. An open row of the same key becomes due at once, as
+// by DueNow.
+func (s *Store) ReviveNow(ctx context.Context, b *db.Batch, r Row) {
+	r.Delay = 0
+	s.add(ctx, b, s.q.ReviveNow, r)
+}
 
 func (s *Store) add(ctx context.Context, b *db.Batch, as db.Query, r Row) (id string) {
 	r.ID = cmp.Or(r.ID, s.ids())

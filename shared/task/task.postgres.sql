@@ -86,15 +86,18 @@ INSERT INTO agent_task_tags (workspace_id, tag, task_id)
 SELECT CAST($1 AS uuid), e ->> 1, CAST(e ->> 0 AS uuid) FROM jsonb_array_elements(CAST($2 AS jsonb)) e;
 
 -- name: Complete
--- Changes tasks only from the status and the attempt that were read.
+-- Changes tasks only from the status and the attempt that were read. The limit says how many rows the list has:
+-- without it Postgres expects a hundred, and reads a small table as a whole for one of them.
 UPDATE agent_tasks AS t SET status = 'COMPLETED', output_result = c.output, summary = c.summary, progress_percent = 100, completed_at = lk_now(),
        version = t.version + 1, updated_at = lk_now()
-  FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, was text, attempt integer, output text, summary text)
+  FROM (SELECT * FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, was text, attempt integer, output text, summary text)
+         LIMIT jsonb_array_length(CAST($2 AS jsonb))) c
  WHERE t.workspace_id = $1 AND t.id = c.id AND t.status = c.was AND t.attempt = c.attempt;
 
 -- name: EndCompleted
 UPDATE agent_task_attempts AS a SET ended_at = lk_now(), outcome = 'completed'
-  FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, attempt integer)
+  FROM (SELECT * FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, attempt integer)
+         LIMIT jsonb_array_length(CAST($2 AS jsonb))) c
  WHERE a.workspace_id = $1 AND a.task_id = c.id AND a.number = c.attempt AND a.ended_at IS NULL;
 
 -- name: Log

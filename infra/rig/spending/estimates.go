@@ -62,7 +62,8 @@ func estimates(ctx context.Context, out io.Writer, seed uint64) (err error) {
 	var learned budget.Corrections
 	err = w.Tx(ctx, w.ws, func(ctx context.Context, tx *db.Tx) (err error) {
 		if _, err = w.budgets.Exhausted(ctx, tx); err == nil {
-			learned, err = w.budgets.Corrections(ctx, tx)
+			learned = w.budgets.Corrections(tx.Later())
+			err = tx.Flush(ctx)
 		}
 		return err
 	})

@@ -63,8 +63,7 @@ type Spawner struct {
 // Spawn implements [coordinate.Spawner]. The session is the key.
 func (s Spawner) Spawn(ctx context.Context, start coordinate.Start) (string, error) {
 	var b db.Batch
-	s.Outbox.Revive(ctx, &b, kickFor(start.Task))
-	s.Outbox.DueNow(&b, KeyOf(start.Task)) // it may still look after the attempt before
+	s.Outbox.ReviveNow(ctx, &b, kickFor(start.Task)) // it may still look after the attempt before
 	if err := s.DB.Do(ctx, start.Workspace, &b); err != nil {
 		return "", fmt.Errorf("store the start of the built-in worker: %w", err)
 	}
@@ -284,7 +283,6 @@ func (w *Worker) Stopped(b *db.Batch, task string) { w.Outbox.Rouse(b, KeyOf(tas
 // process has died. The row of a task that waits for a person is due only minutes later.
 func (w *Worker) GoOn(ctx context.Context, b *db.Batch, subject lane.Name) {
 	if id, ok := lane.TaskOf(subject); ok {
-		w.Outbox.Revive(ctx, b, kickFor(id))
-		w.Outbox.DueNow(b, KeyOf(id))
+		w.Outbox.ReviveNow(ctx, b, kickFor(id))
 	}
 }
