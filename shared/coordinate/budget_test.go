@@ -206,6 +206,32 @@ func TestAClaimLooksBehindWhatItCanNotPay(t *testing.T) {
 	})
 }
 
+// TestWhatAClaimCosts counts what an agent's claim of a due task sends under a budget, and one that finds
+// nothing.
+func TestWhatAClaimCosts(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.c.Budgets = budgets(t, w.DB)
+		a := w.register(t, agent.Agent{Name: "a", MaxConcurrentTasks: 3})[0]
+		w.cap(t, budget.Global, "", 10_000)
+		w.create(t, costs("first", 500, 5), costs("second", 500, 5))
+		w.claim(t, a) // which reads the prices of models
+		before := w.DB.Stats()
+		if is := w.claim(t, a); is.Title != "second" {
+			t.Fatalf("claimed %q", is.Title)
+		}
+		if cost := w.DB.Stats().Sub(before); cost.Statements > 22 || cost.RoundTrips > 6 {
+			t.Errorf("a claim took %d statements in %d round trips, want 22 in 6", cost.Statements, cost.RoundTrips)
+		}
+		before = w.DB.Stats()
+		if _, ok, err := w.c.Claim(t.Context(), w.Workspace, a); ok || err != nil {
+			t.Fatalf("claimed once more: %v, %v", ok, err)
+		}
+		if cost := w.DB.Stats().Sub(before); cost.Statements > 6 || cost.RoundTrips > 2 {
+			t.Errorf("a claim of nothing took %d statements in %d round trips, want 6 in 2", cost.Statements, cost.RoundTrips)
+		}
+	})
+}
+
 // TestWhyAgreesWithTheCycle asks why no agent has a task, case after case.
 func TestWhyAgreesWithTheCycle(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
