@@ -5,6 +5,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,9 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
@@ -49,8 +47,8 @@ const (
 	maxName = 255
 )
 
-// sdk lists the headers that the protocol sets.
-var sdk = []string{"Accept", "Content-Type", "Mcp-Session-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-Id"}
+// reserved lists the headers that the protocol sets.
+var reserved = []string{"Accept", "Content-Type", "Mcp-Session-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-Id"}
 
 // Kind returns the factory of skills of kind mcp.
 func Kind(out Outbound) skill.Factory {
@@ -74,7 +72,7 @@ func Kind(out Outbound) skill.Factory {
 		if c.Tool == "" || len(c.Tool) > maxName {
 			return skill.Skill{}, skill.Invalid("config.tool", "must have 1 to 255 bytes")
 		}
-		headers, err := remote.ParseHeaders(c.Headers, sdk...)
+		headers, err := remote.ParseHeaders(c.Headers, reserved...)
 		if err != nil {
 			return skill.Skill{}, err
 		}
@@ -90,67 +88,69 @@ func (t *tool) do(ctx context.Context, c skill.Call) (any, error) {
 		return nil, err
 	}
 	ctx = remote.Patient(ctx, t.out.Patience)
-	w := newWire(t.out.Client, headers)
-	defer w.close()
-	client := mcp.NewClient(&mcp.Implementation{Name: "lanekeeper", Version: "1"}, &mcp.ClientOptions{
-		Capabilities:   &mcp.ClientCapabilities{}, // the server may request nothing
-		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
-	})
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint: t.url, HTTPClient: w.client(), MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: maxStream,
-	}, nil)
-	if err != nil {
-		return nil, t.notOpened(ctx, w, secrets, err)
+	session := newSession(t.out.Client, t.url, headers)
+	defer session.close(ctx)
+	if err := session.open(ctx); err != nil {
+		return nil, t.notOpened(ctx, session.sight, secrets, err)
 	}
-	defer session.Close()
-	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: t.name, Arguments: c.Arguments, Meta: mcp.Meta{"lanekeeper/key": c.Key}})
+	var result struct {
+		Content           []content       `json:"content"`
+		StructuredContent json.RawMessage `json:"structuredContent"`
+		IsError           bool            `json:"isError"`
+	}
+	err = session.call(ctx, "tools/call", map[string]any{"name": t.name, "arguments": c.Arguments, "_meta": map[string]any{"lanekeeper/key": c.Key}}, &result)
 	if err != nil {
+		seen := session.sight
 		if ctx.Err() != nil {
-			w.awaitCancelled()
+			session.cancelled(ctx)
 		}
-		return nil, t.failed(w.of("tools/call"), secrets, err)
+		return nil, t.failed(seen, secrets, err)
 	}
 	text := secrets.Redact(words(result.Content))
 	if result.IsError { // the protocol does not say who is responsible; treat it as the call's
 		return nil, skill.Fail(skill.Input, "the tool failed. It said: %s", strconv.Quote(remote.Clip(text)))
 	}
-	if result.StructuredContent != nil {
-		if raw, err := json.Marshal(result.StructuredContent); err == nil {
-			if v, err := remote.Decode(raw); err == nil {
-				return secrets.RedactValue(v), nil
-			}
+	if len(result.StructuredContent) > 0 {
+		if v, err := remote.Decode(result.StructuredContent); err == nil && v != nil {
+			return secrets.RedactValue(v), nil
 		}
 	}
 	return map[string]any{"text": text}, nil
 }
 
+// content is one piece of a tool's result.
+type content struct {
+	Type     string `json:"type"`
+	Text     string `json:"text"`
+	Data     []byte `json:"data"`
+	URI      string `json:"uri"`
+	Resource struct {
+		Text string `json:"text"`
+	} `json:"resource"`
+}
+
 // words joins the texts of a tool's result. Content that is not text is described instead.
-func words(content []mcp.Content) string {
+func words(pieces []content) string {
 	var all []string
-	for _, c := range content {
-		switch c := c.(type) {
-		case *mcp.TextContent:
+	for _, c := range pieces {
+		switch c.Type {
+		case "text":
 			all = append(all, c.Text)
-		case *mcp.ImageContent:
+		case "image":
 			all = append(all, fmt.Sprintf("(an image, %d bytes)", len(c.Data)))
-		case *mcp.AudioContent:
+		case "audio":
 			all = append(all, fmt.Sprintf("(a sound, %d bytes)", len(c.Data)))
-		case *mcp.ResourceLink:
+		case "resource_link":
 			all = append(all, "(a link: "+c.URI+")")
-		case *mcp.EmbeddedResource:
-			if c.Resource != nil && c.Resource.Text != "" {
-				all = append(all, c.Resource.Text)
-			} else {
-				all = append(all, "(a resource)")
-			}
+		case "resource":
+			all = append(all, cmp.Or(c.Resource.Text, "(a resource)"))
 		}
 	}
 	return strings.ToValidUTF8(strings.Join(all, "\n"), "\uFFFD")
 }
 
 // notOpened returns the error of a call whose session could not be opened. The tool was not called.
-func (t *tool) notOpened(ctx context.Context, w *wire, secrets remote.Secrets, err error) error {
-	seen := w.of("server/discover", "initialize", "notifications/initialized")
+func (t *tool) notOpened(ctx context.Context, seen sight, secrets remote.Secrets, err error) error {
 	switch {
 	case seen.err != nil:
 		return secrets.Failure(seen.err, t.out.Blocked, false)
@@ -164,16 +164,16 @@ func (t *tool) notOpened(ctx context.Context, w *wire, secrets remote.Secrets, e
 
 // failed returns the error of a call that returned no result.
 func (t *tool) failed(seen sight, secrets remote.Secrets, err error) error {
-	told, isTold := errors.AsType[*jsonrpc.Error](err)
+	told, isTold := errors.AsType[*rpcError](err)
 	answered := isTold && (seen.status == http.StatusBadRequest || seen.status != 0 && !seen.isRefused())
 	switch {
 	case seen.tooLong:
 		return skill.Fail(skill.Theirs, "the tool's answer is longer than 1 MiB: it was not read")
 	case seen.err != nil:
 		return secrets.Failure(seen.err, t.out.Blocked, seen.mayHaveLeft())
-	case answered && told.Code == jsonrpc.CodeInvalidParams:
+	case answered && told.Code == codeInvalidParams:
 		return skill.Fail(skill.Input, "the server refused the call. It said: %s", strconv.Quote(remote.Clip(secrets.Redact(told.Message))))
-	case answered && told.Code == jsonrpc.CodeMethodNotFound:
+	case answered && told.Code == codeMethodNotFound:
 		return skill.Fail(skill.Ours, "the server has no tools")
 	case seen.isRefused():
 		return remote.Refused(seen.status, "", seen.header, true)

@@ -78,6 +78,11 @@ func serve(t testing.TB, options *sdk.StreamableHTTPOptions, between func(w http
 	tool("long", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return text(strings.Repeat("x", 2<<20)), nil
 	})
+	tool("asks", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		progress := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: "any", Progress: 1})
+		_, roots := r.Session.ListRoots(ctx, nil)
+		return text(fmt.Sprint(progress, r.Session.Ping(ctx, nil), roots != nil)), nil
+	})
 	tool("slow", func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		select {
 		case <-ctx.Done():
@@ -189,6 +194,61 @@ func TestASessionIsClosed(t *testing.T) {
 	}
 	if got := s.seen(); got != "server/discover initialize notifications/initialized tools/call DELETE" {
 		t.Errorf("it saw %s", got)
+	}
+}
+
+// A server without sessions is asked once what it speaks, and each request says who sends it.
+func TestAServerWithoutSessions(t *testing.T) {
+	var mu sync.Mutex
+	var headers []string
+	s := serve(t, servers["stateless"], func(_ http.ResponseWriter, r *http.Request, _ string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		headers = append(headers, strings.Join([]string{r.Header.Get("Mcp-Protocol-Version"), r.Header.Get("Mcp-Method"), r.Header.Get("Mcp-Name")}, " "))
+		return false
+	})
+	if _, err := do(t, s.url, "echo", enough); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if got := strings.Join(headers, "|"); s.seen() != "server/discover tools/call" || got != "2026-07-28 server/discover |2026-07-28 tools/call echo" {
+		t.Errorf("it saw %s with %s", s.seen(), got)
+	}
+}
+
+// During a call a server may tell of its progress and ask whether the client is there. What it asks for
+// else is refused.
+func TestWhatAServerAsks(t *testing.T) {
+	s := serve(t, servers["with sessions"], nil)
+	out, err := do(t, s.url, "asks", enough)
+	if raw, _ := json.Marshal(out); err != nil || string(raw) != `{"text":"\u003cnil\u003e \u003cnil\u003e true"}` {
+		t.Errorf("it brings %s (%v)", raw, err)
+	}
+}
+
+// A server of an older version of the protocol is spoken to in its own; an unknown one is not.
+func TestOlderServers(t *testing.T) {
+	for version, want := range map[string]string{"2024-11-05": "2024-11-05", "1999-01-01": ""} {
+		var spoken string
+		s := serve(t, nil, func(w http.ResponseWriter, r *http.Request, method string) bool {
+			switch method {
+			case "initialize":
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":%q,"capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, version)
+			case "tools/call":
+				spoken = r.Header.Get("Mcp-Protocol-Version")
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprint(w, `{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"old"}]}}`)
+			default:
+				w.WriteHeader(map[bool]int{true: http.StatusNotFound, false: http.StatusAccepted}[method == "server/discover"])
+			}
+			return true
+		})
+		out, err := do(t, s.url, "echo", enough)
+		if (err == nil) != (want != "") || spoken != want {
+			t.Errorf("%s: %v, %v, spoken to in %q", version, out, err, spoken)
+		}
 	}
 }
 
