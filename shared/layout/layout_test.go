@@ -65,7 +65,7 @@ var libraries = []library{
 		"shared/llm/*", "shared/skill/*", "shared/coordinate/*", "shared/secret/*", "shared/outbox/*", "shared/channel/*", "shared/observe/*",
 		"shared/app", "shared/edge", "functions", "infra",
 	}},
-	{"github.com/modelcontextprotocol/", []string{"shared/skill/mcp", "shared/api"}},
+	{"github.com/modelcontextprotocol/", []string{"shared/api"}},
 	{"github.com/netresearch/go-cron", []string{"shared/automation"}},
 	{"github.com/go-jose/go-jose/", []string{"shared/auth"}},
 	// Of the tests alone.
@@ -243,7 +243,8 @@ var links = []library{
 	{"github.com/aws/aws-sdk-go-v2/service/sesv2", serving},
 	{"github.com/aws/aws-sdk-go-v2/service/sns", serving},
 	{module + "shared/app/wire", acting},
-	{"github.com/modelcontextprotocol/", acting},
+	{"github.com/modelcontextprotocol/", serving},
+	{"github.com/jackc/pgx/v5/internal/stmtcache", []string{"migrate"}}, // of package pgx; its protocol layer does without
 	{"github.com/aws/aws-sdk-go-v2/service/bedrockruntime", acting},
 	{"github.com/aws/aws-sdk-go-v2/service/lambda", acting},
 	{"github.com/aws/aws-sdk-go-v2/service/kms", append([]string{"webhook"}, acting...)},

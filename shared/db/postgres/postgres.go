@@ -1,4 +1,4 @@
-// Package postgres is the engine for Postgres. It uses native pgx in exec mode: no prepared
+// Package postgres is the engine for Postgres. It uses the protocol layer of pgx without prepared
 // statements, so that a transaction pooler does no harm. A batch is pipelined in one round trip.
 // Every transaction begins with lk_enter, which sets the application role, the workspace and the
 // time limits for that transaction only.
@@ -9,15 +9,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/puddle/v2"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -50,12 +48,12 @@ const (
 )
 
 type engine struct {
-	pool    *pgxpool.Pool
+	config  *pgconn.Config
+	pool    *puddle.Pool[*conn]
 	skew    *db.Skew
 	silence time.Duration
 	idle    time.Duration
 	need    int64
-	used    sync.Map // *pgx.Conn → time.Time of last use
 }
 
 // Open returns an engine. It connects on first use, so that a process can start while the database
@@ -65,35 +63,25 @@ func Open(cfg Config) (*db.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	pc, err := pgxpool.ParseConfig(dsn)
+	pc, err := pgconn.ParseConfig(dsn)
 	if err != nil {
 		// The message of pgx may quote the string, including the password.
 		return nil, errors.New("DATABASE_URL is not a Postgres URL")
 	}
-	e := &engine{skew: cfg.Skew, silence: cmp.Or(cfg.Silence, silence), idle: cmp.Or(cfg.Idle, idle), need: cfg.Schema}
-	pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	pc.ConnConfig.ConnectTimeout = connectTimeout
+	// Parameters of other programs' pools and statement caches are not the server's.
+	maps.DeleteFunc(pc.RuntimeParams, func(name, _ string) bool {
+		return strings.HasPrefix(name, "pool_") || name == "default_query_exec_mode" || strings.HasSuffix(name, "_cache_capacity")
+	})
+	pc.ConnectTimeout = connectTimeout
 	// Keepalives detect a dead peer while nothing is being sent; the limit on unacknowledged data
 	// detects it otherwise.
-	pc.ConnConfig.DialFunc = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second, Control: limitUnacknowledged}).DialContext
-	pc.MaxConns = cfg.MaxConns
-	if pc.MaxConns == 0 {
-		pc.MaxConns = 2
-	}
-	pc.MinConns = 0
-	pc.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
-	pc.PrepareConn = e.prepare
-	pc.BeforeClose = func(c *pgx.Conn) { e.used.Delete(c) }
-	pc.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-		c.TypeMap().RegisterType(&pgtype.Type{
-			Name: "timestamptz", OID: pgtype.TimestamptzOID,
-			Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
-		})
-		limited, cancel := context.WithTimeout(ctx, e.silence)
-		defer cancel()
-		return checkSchema(limited, c, cfg.Schema)
-	}
-	e.pool, err = pgxpool.NewWithConfig(context.Background(), pc)
+	pc.DialFunc = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second, Control: limitUnacknowledged}).DialContext
+	e := &engine{config: pc, skew: cfg.Skew, silence: cmp.Or(cfg.Silence, silence), idle: cmp.Or(cfg.Idle, idle), need: cfg.Schema}
+	e.pool, err = puddle.NewPool(&puddle.Config[*conn]{
+		Constructor: e.connect,
+		Destructor:  disconnect,
+		MaxSize:     cmp.Or(cfg.MaxConns, 2),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open Postgres pool: %w", err)
 	}
@@ -155,23 +143,13 @@ func isLocal(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// prepare checks a connection that was idle: when a frozen sandbox wakes, the server may have
-// closed its connections.
-func (e *engine) prepare(_ context.Context, c *pgx.Conn) (bool, error) {
-	if last, ok := e.used.Load(c); ok && time.Since(last.(time.Time)) < e.idle {
-		return true, nil
-	}
-	//nolint:staticcheck // Ping would cost the round trip that this saves; what it misses, SafeToRetry catches.
-	return c.PgConn().CheckConn() == nil, nil
-}
-
-func checkSchema(ctx context.Context, c *pgx.Conn, need int64) error {
+func checkSchema(ctx context.Context, c *pgconn.PgConn, need int64) error {
 	if need == 0 {
 		return nil
 	}
 	var have int64
 	var safe bool
-	err := c.QueryRow(ctx, "SELECT version, safe FROM lk_schema()").Scan(&have, &safe)
+	err := one(ctx, c, "SELECT version, safe FROM lk_schema()", &have, &safe)
 	var pe *pgconn.PgError
 	switch {
 	case errors.As(err, &pe) && pe.Code == "42883":
@@ -199,8 +177,20 @@ func (e *engine) Schema(ctx context.Context) (version int64, err error) {
 		return 0, err
 	}
 	defer e.release(c)
-	err = c.QueryRow(ctx, "SELECT version FROM lk_schema()").Scan(&version)
-	return version, mapError(err, c.Conn().IsClosed(), false)
+	err = one(ctx, c.Value().PgConn, "SELECT version FROM lk_schema()", &version)
+	return version, mapError(err, c.Value().IsClosed(), false)
+}
+
+// one runs a statement of this package outside a transaction, and scans its row.
+func one(ctx context.Context, c *pgconn.PgConn, text string, dest ...any) error {
+	r := c.ExecParams(ctx, text, nil, nil, nil, nil).Read()
+	switch {
+	case r.Err != nil:
+		return r.Err
+	case len(r.Rows) == 0:
+		return db.ErrNoRows
+	}
+	return scan(r.FieldDescriptions, r.Rows[0], dest)
 }
 
 func (e *engine) Prepare(ctx context.Context, text string) error {
@@ -209,50 +199,8 @@ func (e *engine) Prepare(ctx context.Context, text string) error {
 		return err
 	}
 	defer e.release(c)
-	_, err = c.Conn().PgConn().Prepare(ctx, "", text, nil)
-	return mapError(err, c.Conn().IsClosed(), false)
-}
-
-// acquire takes a connection from the pool. It reports whether the connection was used before; such
-// a connection may have died since.
-func (e *engine) acquire(ctx context.Context) (c *pgxpool.Conn, reused bool, err error) {
-	c, err = e.pool.Acquire(ctx)
-	if err == nil {
-		_, reused = e.used.Load(c.Conn())
-		return c, reused, nil
-	}
-	if se, ok := errors.AsType[*db.SchemaError](err); ok {
-		return nil, false, se
-	}
-	if errors.Is(err, db.ErrUnsafeRole) {
-		return nil, false, db.ErrUnsafeRole
-	}
-	if ctx.Err() != nil {
-		return nil, false, fmt.Errorf("connect to Postgres: %w", ctx.Err())
-	}
-	return nil, false, Unreachable(err)
-}
-
-// release returns a connection to the pool. A closed one leaves the pool at once: pgx takes 15 s to
-// close a connection to a server that does not answer, and nobody should wait for its place.
-func (e *engine) release(c *pgxpool.Conn) {
-	if c.Conn().IsClosed() {
-		e.used.Delete(c.Conn())
-		c.Hijack()
-		return
-	}
-	e.used.Store(c.Conn(), time.Now())
-	c.Release()
-}
-
-// forget drops all idle connections after one became silent, because they lead to the same server.
-// It does not close them gracefully.
-func (e *engine) forget(ctx context.Context) {
-	for _, c := range e.pool.AcquireAllIdle(ctx) {
-		conn := c.Hijack()
-		e.used.Delete(conn)
-		_ = conn.PgConn().Conn().Close() // nobody uses it any more
-	}
+	_, err = c.Value().Prepare(ctx, "", text, nil)
+	return mapError(err, c.Value().IsClosed(), false)
 }
 
 // again reports whether a failed pipeline had nothing to commit and ran on a connection that was
@@ -272,9 +220,9 @@ func (e *engine) Do(ctx context.Context, ws db.Workspace, readOnly bool, ops []*
 		}
 		err = func() error {
 			defer e.release(c) // also when the reader of the rows panics
-			var b pgx.Batch
+			var b batch
 			e.enter(ctx, &b, ws)
-			return e.pipeline(ctx, c.Conn(), &b, ws, ops, ending{changes: !readOnly})
+			return e.pipeline(ctx, c.Value(), &b, ws, ops, ending{changes: !readOnly})
 		}()
 		if !e.again(ctx, err, reused) {
 			return err
@@ -285,14 +233,14 @@ func (e *engine) Do(ctx context.Context, ws db.Workspace, readOnly bool, ops []*
 // enter queues the statement that begins every transaction. It ends one whose schema does not allow
 // this build, because another program may have migrated it since the connection was made: nothing
 // is written into such a schema.
-func (e *engine) enter(ctx context.Context, b *pgx.Batch, ws db.Workspace) {
+func (e *engine) enter(ctx context.Context, b *batch, ws db.Workspace) {
 	id, _ := trace.From(ctx)
 	if e.need == 0 {
-		b.Queue("SELECT lk_enter($1, $2), set_config('app.trace_id', $3, true)",
+		b.queue("SELECT lk_enter($1, $2), set_config('app.trace_id', $3, true)",
 			db.Null(string(ws)), e.skew.Offset().Microseconds(), string(id))
 		return
 	}
-	b.Queue("SELECT lk_enter($1, $2), set_config('app.trace_id', $3, true), lk_admit($4)",
+	b.queue("SELECT lk_enter($1, $2), set_config('app.trace_id', $3, true), lk_admit($4)",
 		db.Null(string(ws)), e.skew.Offset().Microseconds(), string(id), e.need)
 }
 
@@ -305,7 +253,7 @@ func (e *engine) Begin(_ context.Context, ws db.Workspace) (db.Transaction, erro
 type transaction struct {
 	engine *engine
 	ws     db.Workspace
-	conn   *pgxpool.Conn
+	conn   *pooled
 }
 
 func (t *transaction) Send(ctx context.Context, ops []*db.Op, commit bool) error {
@@ -315,7 +263,7 @@ func (t *transaction) Send(ctx context.Context, ops []*db.Op, commit bool) error
 		}
 		return t.begin(ctx, ops)
 	}
-	err := t.engine.pipeline(ctx, t.conn.Conn(), new(pgx.Batch), t.ws, ops, ending{commit: commit, changes: commit})
+	err := t.engine.pipeline(ctx, t.conn.Value(), new(batch), t.ws, ops, ending{commit: commit, changes: commit})
 	if err == nil && commit {
 		t.release()
 	}
@@ -329,10 +277,10 @@ func (t *transaction) begin(ctx context.Context, ops []*db.Op) error {
 			return err
 		}
 		t.conn = c // Rollback returns it in any case
-		var b pgx.Batch
-		b.Queue("BEGIN")
+		var b batch
+		b.queue("BEGIN")
 		t.engine.enter(ctx, &b, t.ws)
-		err = t.engine.pipeline(ctx, c.Conn(), &b, t.ws, ops, ending{})
+		err = t.engine.pipeline(ctx, c.Value(), &b, t.ws, ops, ending{})
 		if !t.engine.again(ctx, err, reused) {
 			return err
 		}
@@ -345,11 +293,10 @@ func (t *transaction) Rollback(ctx context.Context) error {
 		return nil
 	}
 	defer t.release()
-	if t.conn.Conn().IsClosed() {
+	if t.conn.Value().IsClosed() {
 		return nil
 	}
-	_, err := t.conn.Exec(ctx, "ROLLBACK")
-	return err
+	return t.conn.Value().Exec(ctx, "ROLLBACK").Close()
 }
 
 func (t *transaction) release() {
@@ -369,7 +316,7 @@ var errSilent = errors.New("the database server did not answer in time")
 // pipeline sends b, which holds statements of this package, followed by ops, and reads all answers.
 // It waits only as long as patience allows. When no answer came, it also drops the other
 // connections.
-func (e *engine) pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, ops []*db.Op, end ending) error {
+func (e *engine) pipeline(ctx context.Context, c *conn, b *batch, ws db.Workspace, ops []*db.Op, end ending) error {
 	awaited := ctx
 	if end.changes {
 		if err := ctx.Err(); err != nil {
@@ -381,9 +328,9 @@ func (e *engine) pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws 
 	}
 	limited, cancel := context.WithTimeoutCause(awaited, e.patience(ops, end), errSilent)
 	defer cancel()
-	err := e.send(limited, conn, b, ws, ops, end)
+	err := e.send(limited, c, b, ws, ops, end)
 	if errors.Is(err, errSilent) {
-		e.forget(context.WithoutCancel(ctx))
+		e.forget()
 		if left := ctx.Err(); left != nil {
 			err = fmt.Errorf("%w: %w", err, left)
 		}
@@ -419,25 +366,28 @@ func (e *engine) patience(ops []*db.Op, end ending) time.Duration {
 	return e.silence * time.Duration(max(len(ops), 1))
 }
 
-func (e *engine) send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, ops []*db.Op, end ending) error {
-	lead := b.Len()
+func (e *engine) send(ctx context.Context, c *conn, b *batch, ws db.Workspace, ops []*db.Op, end ending) error {
+	lead := b.statements
 	for _, op := range ops {
 		args, err := op.Arguments(ws)
 		if err != nil {
 			return err
 		}
-		b.Queue(op.Query.Text(db.Postgres), args...)
+		b.queue(op.Query.Text(db.Postgres), args...)
 	}
 	if end.commit {
-		b.Queue("COMMIT")
+		b.queue("COMMIT")
 	}
-	if conn.IsClosed() {
+	if b.err != nil {
+		return b.err
+	}
+	if c.IsClosed() {
 		return &deadError{fmt.Errorf("%w: %w", db.ErrUnavailable, pgconn.ErrConnClosed)}
 	}
-	res := conn.SendBatch(ctx, b)
-	err := e.read(ctx, res, conn, lead, ops, end)
+	res := c.ExecBatch(ctx, &b.Batch)
+	err := e.read(ctx, res, c, lead, ops, end)
 	if cerr := res.Close(); err == nil {
-		err = mapError(cause(ctx, cerr), conn.IsClosed(), end.changes)
+		err = mapError(cause(ctx, cerr), c.IsClosed(), end.changes)
 	}
 	return err
 }
@@ -452,46 +402,59 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-func (e *engine) read(ctx context.Context, res pgx.BatchResults, conn *pgx.Conn, lead int, ops []*db.Op, end ending) error {
+func (e *engine) read(ctx context.Context, res *pgconn.MultiResultReader, c *conn, lead int, ops []*db.Op, end ending) error {
 	for range lead {
-		if _, err := res.Exec(); err != nil {
-			return e.leadError(cause(ctx, err), conn.IsClosed(), end.changes)
+		if _, err := next(res, nil); err != nil {
+			return e.leadError(cause(ctx, err), c.IsClosed(), end.changes)
 		}
 	}
 	for _, op := range ops {
-		if err := readOp(res, op); err != nil {
+		affected, err := next(res, op)
+		if err == nil {
+			err = op.Done(affected)
+		}
+		if err != nil {
 			err = cause(ctx, err)
-			return &db.OpError{Query: op.Query.Name(), Err: mapError(err, conn.IsClosed(), end.changes && !ended(err))}
+			return &db.OpError{Query: op.Query.Name(), Err: mapError(err, c.IsClosed(), end.changes && !ended(err))}
 		}
 	}
 	if end.commit {
-		if _, err := res.Exec(); err != nil {
-			return mapError(cause(ctx, err), conn.IsClosed(), true)
+		if _, err := next(res, nil); err != nil {
+			return mapError(cause(ctx, err), c.IsClosed(), true)
 		}
 	}
 	return nil
 }
 
-func readOp(res pgx.BatchResults, op *db.Op) error {
-	if !op.WantsRows() {
-		tag, err := res.Exec()
-		if err != nil {
-			return err
+// next reads the answer to the next statement. It passes the rows to op, if it wants them, and returns
+// how many there were, or were affected.
+func next(res *pgconn.MultiResultReader, op *db.Op) (affected int64, err error) {
+	if !res.NextResult() {
+		if err := res.Close(); err != nil {
+			return 0, err
 		}
-		return op.Done(tag.RowsAffected())
+		return 0, errors.New("the server answered fewer statements than it was sent")
 	}
-	rows, err := res.Query()
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := op.Row(rows.Scan); err != nil {
-			return err
+	r := res.ResultReader()
+	for op != nil && op.WantsRows() && r.NextRow() {
+		if err := op.Row(func(dest ...any) error { return scan(r.FieldDescriptions(), r.Values(), dest) }); err != nil {
+			return 0, err
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	return op.Done(rows.CommandTag().RowsAffected())
+	tag, err := r.Close()
+	return tag.RowsAffected(), err
+}
+
+// batch is a pipeline of statements.
+type batch struct {
+	pgconn.Batch
+	statements int
+	err        error // of an argument
+}
+
+func (b *batch) queue(text string, args ...any) {
+	texts, err := parameters(args)
+	b.err = cmp.Or(b.err, err)
+	b.statements++
+	b.ExecParams(text, texts, nil, nil, nil)
 }
