@@ -88,10 +88,7 @@ type Log struct {
 // New returns a log. ids makes time-ordered ids (UUIDv7).
 func New(d *db.DB, ids func() string) (*Log, error) {
 	l := &Log{db: d, ids: ids}
-	if err := db.Load(files, &l.q); err != nil {
-		return nil, fmt.Errorf("activity: %w", err)
-	}
-	return l, nil
+	return l, db.Load(files, &l.q)
 }
 
 // Record adds an action to the batch of the change that it reports. Trace and execution come from

@@ -25,10 +25,7 @@ type keyStore struct {
 
 func newKeyStore(d *db.DB) (*keyStore, error) {
 	s := &keyStore{db: d}
-	if err := db.Load(idempotencyFiles, &s.q); err != nil {
-		return nil, fmt.Errorf("idempotency keys: %w", err)
-	}
-	return s, nil
+	return s, db.Load(idempotencyFiles, &s.q)
 }
 
 // keyClaim is a claim on a key. Its token proves that the claim belongs to this request.

@@ -58,10 +58,7 @@ type Store struct {
 // New returns a store.
 func New(d Deps) (*Store, error) {
 	s := &Store{Deps: d}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("approval: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // Request queues a call that waits for approval, and returns its id. It must run in the transaction

@@ -33,10 +33,7 @@ type Store struct {
 // NewStore returns a store. random is the source of all secrets.
 func NewStore(d *db.DB, ids func() string, random io.Reader) (*Store, error) {
 	s := &Store{db: d, ids: ids, random: random}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("auth: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // who identifies a person in one of three ways.

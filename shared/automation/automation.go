@@ -99,10 +99,7 @@ type Store struct {
 // New returns a store.
 func New(d *db.DB, ids func() string) (*Store, error) {
 	s := &Store{db: d, ids: ids}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("automation: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // Tx is an open transaction: a [db.Tx] or a lane's.

@@ -2,7 +2,6 @@ package budget
 
 import (
 	"embed"
-	"fmt"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -40,8 +39,5 @@ type Store struct {
 // again; all other times are the database's.
 func New(d *db.DB, ids func() string, clock func() time.Time) (*Store, error) {
 	s := &Store{db: d, ids: ids, clock: clock}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("budget: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }

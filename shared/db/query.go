@@ -60,19 +60,19 @@ func Load(fsys fs.FS, queries any) error {
 		field := target.Type().Field(i)
 		name := field.Name
 		if !field.IsExported() || field.Type != reflect.TypeFor[Query]() {
-			errs = append(errs, fmt.Errorf("load queries: field %s is not an exported Query", name))
+			errs = append(errs, fmt.Errorf("load %s: field %s is not an exported Query", target.Type(), name))
 			continue
 		}
 		j := slices.IndexFunc(parsed, func(q Query) bool { return strings.HasSuffix(q.name, "."+name) })
 		if j < 0 {
-			errs = append(errs, fmt.Errorf("load queries: field %s has no query", name))
+			errs = append(errs, fmt.Errorf("load %s: field %s has no query", target.Type(), name))
 			continue
 		}
 		target.Field(i).Set(reflect.ValueOf(parsed[j]))
 		parsed = slices.Delete(parsed, j, j+1)
 	}
 	for _, q := range parsed {
-		errs = append(errs, fmt.Errorf("load queries: query %s has no field", q.name))
+		errs = append(errs, fmt.Errorf("load %s: query %s has no field", target.Type(), q.name))
 	}
 	return errors.Join(errs...)
 }

@@ -40,10 +40,7 @@ type Store struct {
 // New returns a store. ids makes time-ordered ids (UUIDv7).
 func New(d *db.DB, secrets *secret.Store, out *outbox.Store, ids func() string) (*Store, error) {
 	s := &Store{db: d, secrets: secrets, outbox: out, ids: ids, opened: map[sealing][]byte{}}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("endpoint: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // Get reads an endpoint. Errors: [ErrNotFound].

@@ -47,10 +47,7 @@ type Store struct {
 // New returns a store.
 func New(d *db.DB) (*Store, error) {
 	e := &Store{db: d}
-	if err := db.Load(eventFiles, &e.q); err != nil {
-		return nil, fmt.Errorf("event: %w", err)
-	}
-	return e, nil
+	return e, db.Load(eventFiles, &e.q)
 }
 
 // Read returns the events after a cursor, oldest first, at most limit. Empty kinds mean all kinds.

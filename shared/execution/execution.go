@@ -118,10 +118,7 @@ type Store struct {
 // New returns a store.
 func New(d *db.DB) (*Store, error) {
 	s := &Store{db: d}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("execution: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // Start queues the row of a new running execution. The transaction must prove the lane of its

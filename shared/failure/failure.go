@@ -56,10 +56,7 @@ type Store struct {
 // New returns a store.
 func New(d *db.DB) (*Store, error) {
 	s := &Store{db: d}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("failure: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // MaxCount is how far failures are counted.

@@ -29,10 +29,7 @@ type Store struct {
 // New returns a store.
 func New(d *db.DB, ids func() string) (*Store, error) {
 	s := &Store{db: d, ids: ids}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("halt: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // Scope is what a kill switch stops.

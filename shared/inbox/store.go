@@ -53,10 +53,7 @@ type sealing struct {
 // New returns a store. ids makes time-ordered ids (UUIDv7).
 func New(d *db.DB, secrets *secret.Store, out *outbox.Store, ids func() string) (*Store, error) {
 	s := &Store{db: d, secrets: secrets, outbox: out, ids: ids, opened: map[sealing]secret.Value{}}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("inbox: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // Found is a source that was found by its address, with the secrets that are valid now.

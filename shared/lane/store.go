@@ -73,10 +73,7 @@ func (s *Store) answered(lane Name, since time.Time, err error) {
 // New returns a store on a database.
 func New(d *db.DB) (*Store, error) {
 	s := &Store{db: d}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("lane: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // A Request asks for a lane.

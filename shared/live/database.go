@@ -41,10 +41,7 @@ var _ State = (*Database)(nil)
 // NewDatabase returns the contract on a database with its stores.
 func NewDatabase(d *db.DB, tasks *task.Store, threads *thread.Store, lanes *lane.Store) (*Database, error) {
 	s := &Database{db: d, tasks: tasks, threads: threads, lanes: lanes}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("live: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // CreateTask implements [Tasks].

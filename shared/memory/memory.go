@@ -53,10 +53,7 @@ type Store struct {
 // New returns a store.
 func New(d *db.DB, ids func() string) (*Store, error) {
 	s := &Store{db: d, ids: ids}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("memory: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // Save stores m. It returns the memory's id, and whether the memory is new. Equal content is stored

@@ -134,10 +134,7 @@ type Store struct {
 // New returns a store.
 func New(d *db.DB, ids func() string) (*Store, error) {
 	s := &Store{db: d, ids: ids}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("objective: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // Create adds the creation of an active objective without a plan to a batch. It returns the id.

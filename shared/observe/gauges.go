@@ -56,10 +56,7 @@ type Gauges struct {
 // NewGauges returns the gauges of a database.
 func NewGauges(d *db.DB) (*Gauges, error) {
 	g := &Gauges{db: d}
-	if err := db.Load(files, &g.q); err != nil {
-		return nil, fmt.Errorf("observe: %w", err)
-	}
-	return g, nil
+	return g, db.Load(files, &g.q)
 }
 
 // Read reads the gauges of a workspace in one statement; with "", those of all workspaces together.

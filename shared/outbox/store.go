@@ -45,10 +45,7 @@ type Store struct {
 // which spread the retries.
 func New(d *db.DB, ids func() string, random func() float64) (*Store, error) {
 	s := &Store{db: d, ids: ids, random: random}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("outbox: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // ErrLost says that a claim has ended: its lease expired and another sender has the row, or the row

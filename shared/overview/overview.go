@@ -52,10 +52,7 @@ type Sources struct {
 // New returns a store.
 func New(d *db.DB, of Sources) (*Store, error) {
 	s := &Store{db: d, of: of}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("overview: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // The most rows of each kind that are read.

@@ -27,10 +27,7 @@ type Store struct {
 // New returns a store.
 func New(d *db.DB) (*Store, error) {
 	s := &Store{db: d}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("persona: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // Put adds a version of a persona and returns it. p.Version is the version that the caller has

@@ -5,7 +5,6 @@ package quiet
 import (
 	"embed"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -24,10 +23,7 @@ type Store struct {
 // New returns a store.
 func New() (*Store, error) {
 	s := &Store{}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("quiet: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // A Question says what counts as work.

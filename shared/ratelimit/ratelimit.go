@@ -40,10 +40,7 @@ type Store struct {
 // New returns a store.
 func New(d *db.DB) (*Store, error) {
 	l := &Store{db: d}
-	if err := db.Load(limitFiles, &l.q); err != nil {
-		return nil, fmt.Errorf("ratelimit: %w", err)
-	}
-	return l, nil
+	return l, db.Load(limitFiles, &l.q)
 }
 
 // Take takes n tokens, from 1 to the limit's burst, from the bucket of a key (1–255 characters).

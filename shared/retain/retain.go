@@ -30,10 +30,7 @@ type Store struct {
 // New returns a store.
 func New(d *db.DB) (*Store, error) {
 	s := &Store{db: d}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("retain: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // Retention says how long rows are kept after they have ended.

@@ -83,10 +83,7 @@ type Store struct {
 // that need a key return [ErrNoKey].
 func New(d *db.DB, k Keeper) (*Store, error) {
 	s := &Store{db: d, sealer: NewSealer(k)}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("secret: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 func placeOf(ws db.Workspace, name string) Place {

@@ -81,10 +81,7 @@ type Registry struct {
 // rows may have.
 func NewRegistry(d *db.DB, ids func() string, builtins *Set, factories map[Kind]Factory) (*Registry, error) {
 	r := &Registry{db: d, ids: ids, builtins: builtins, factories: factories}
-	if err := db.Load(statements, &r.q); err != nil {
-		return nil, fmt.Errorf("skill: %w", err)
-	}
-	return r, nil
+	return r, db.Load(statements, &r.q)
 }
 
 // Builtins returns the names of the built-in skills.

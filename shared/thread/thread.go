@@ -106,10 +106,7 @@ type Store struct {
 // New returns a store. ids makes time-ordered ids (UUIDv7).
 func New(d *db.DB, runs *execution.Store, out *outbox.Store, ids func() string, log *slog.Logger) (*Store, error) {
 	s := &Store{db: d, runs: runs, outbox: out, ids: ids, log: log}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("thread: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 const (

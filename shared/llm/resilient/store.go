@@ -44,10 +44,7 @@ func NewStore(d *db.DB, p Policy) (*Store, error) {
 		Cooldown: cmp.Or(p.Cooldown, 30*time.Second), MaxCooldown: cmp.Or(p.MaxCooldown, 10*time.Minute),
 		Pause: cmp.Or(p.Pause, time.Hour),
 	}}
-	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("resilient: %w", err)
-	}
-	return s, nil
+	return s, db.Load(files, &s.q)
 }
 
 // Load implements [Circuits], in one round trip.
