@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 )
 
 const (
@@ -30,9 +32,7 @@ func Storable(v json.RawMessage) json.RawMessage {
 	}
 	doc := any(string(v))
 	if valid {
-		d := json.NewDecoder(bytes.NewReader(v))
-		d.UseNumber()
-		_ = d.Decode(&doc) // never fails for valid JSON
+		_ = jsonscan.Decode(v, &doc) // never fails for valid JSON
 	}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -243,9 +244,7 @@ func shortened(body string) string {
 		return body
 	}
 	var v any
-	d := json.NewDecoder(strings.NewReader(body))
-	d.UseNumber()
-	if d.Decode(&v) == nil {
+	if jsonscan.Decode([]byte(body), &v) == nil {
 		var b bytes.Buffer
 		if encode(&b, clipped(v)) == nil {
 			body = strings.TrimSpace(b.String())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 	"github.com/lanekeeper/lanekeeper/shared/overview"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -73,10 +74,8 @@ func camelKeys(raw json.RawMessage, deep func(key string) bool) json.RawMessage 
 	if !bytes.Contains(raw, []byte("_")) {
 		return raw
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
 	var stored map[string]any
-	if d.Decode(&stored) != nil {
+	if jsonscan.Decode(raw, &stored) != nil {
 		return raw
 	}
 	told, err := json.Marshal(renamed(stored, deep))

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 )
 
 // A Context is what a person should know of a call before they decide on it.
@@ -121,9 +122,7 @@ func (a Approval) Title() string {
 		title = string(r)
 	}
 	var v map[string]any
-	d := json.NewDecoder(strings.NewReader(string(a.Input())))
-	d.UseNumber()
-	if d.Decode(&v) != nil {
+	if jsonscan.Decode(a.Input(), &v) != nil {
 		return title
 	}
 	var said []string

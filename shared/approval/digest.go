@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 )
 
 // digest hashes everything that an approval is for. It is the same for equal requests, independent
@@ -48,10 +49,8 @@ var errArguments = errors.New("the arguments are not a JSON object")
 // rewritten returns a JSON object in one form: with sorted names, with the last of duplicate names,
 // and with each text and number written by leaf.
 func rewritten(object json.RawMessage, leaf func(any) any) (json.RawMessage, error) {
-	d := json.NewDecoder(bytes.NewReader(object))
-	d.UseNumber()
 	var v map[string]any
-	if err := d.Decode(&v); err != nil || v == nil {
+	if err := jsonscan.Decode(object, &v); err != nil || v == nil {
 		return nil, errArguments
 	}
 	return json.Marshal(each(v, leaf))

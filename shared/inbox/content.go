@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 )
 
 const (
@@ -221,12 +221,7 @@ func decodeJSON(body []byte) (v any, err error) {
 	if err := bounded(body); err != nil {
 		return nil, err
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	if d.Decode(&v) != nil {
-		return nil, errNotJSON
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	if jsonscan.Decode(body, &v) != nil {
 		return nil, errNotJSON
 	}
 	return v, nil

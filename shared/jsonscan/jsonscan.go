@@ -1,9 +1,13 @@
 // Package jsonscan splits a valid JSON text into tokens with their positions, so that parts of the
-// text can be replaced while everything else stays the same, byte by byte.
+// text can be replaced while everything else stays the same, byte by byte. It also decodes and encodes
+// values as they are written.
 package jsonscan
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"strings"
 )
 
@@ -119,6 +123,19 @@ func (sc *Scanner) Sole(t Token, member string) (value Token, ok bool) {
 func Quote(s string) string {
 	text, _ := Encode(s) // strings always encode
 	return text
+}
+
+// Decode reads one JSON value into v. In values of type any it keeps numbers as they are written.
+func Decode(raw []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one value")
+	}
+	return nil
 }
 
 // Encode returns v as JSON and does not escape <, > and &.

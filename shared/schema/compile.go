@@ -1,11 +1,8 @@
 package schema
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"math/big"
@@ -13,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 )
 
 // An Error says what is wrong or not supported in a schema, and where.
@@ -105,15 +104,8 @@ func compile(raw []byte, formats bool) (*Schema, error) {
 
 // Decode reads one JSON value. It keeps numbers as they are written.
 func Decode(raw []byte) (v any, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one value")
-	}
-	return v, nil
+	err = jsonscan.Decode(raw, &v)
+	return v, err
 }
 
 // compiler keeps the first error. Results after an error are meaningless.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 )
 
 // renamed maps former argument names to their present ones. Former names in snake case are not
@@ -27,9 +28,7 @@ func (s *Skill) current(arguments json.RawMessage) json.RawMessage {
 	}
 	var of shape
 	var given map[string]any
-	d := json.NewDecoder(bytes.NewReader(arguments))
-	d.UseNumber()
-	if json.Unmarshal(s.Parameters, &of) != nil || d.Decode(&given) != nil || !of.rename(given) {
+	if json.Unmarshal(s.Parameters, &of) != nil || jsonscan.Decode(arguments, &given) != nil || !of.rename(given) {
 		return arguments
 	}
 	raw, err := json.Marshal(given)

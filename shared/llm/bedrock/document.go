@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/document"
 
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
@@ -55,9 +56,7 @@ func argumentsOf(d document.Interface) (llm.Arguments, error) {
 		return "", fmt.Errorf("read the arguments of a call: %w", err)
 	}
 	var v any
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	if err := decoder.Decode(&v); err != nil {
+	if err := jsonscan.Decode(raw, &v); err != nil {
 		return "", fmt.Errorf("read the arguments of a call: %w", err)
 	}
 	return llm.Arguments(encode(v)), nil

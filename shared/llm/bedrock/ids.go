@@ -2,37 +2,13 @@ package bedrock
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
-// maxName is the longest name or id that Bedrock accepts.
-const maxName = 64
-
 // taken reports whether Bedrock accepts s as a name or an id.
-func taken(s string) bool {
-	return s != "" && len(s) <= maxName && strings.IndexFunc(s, foreign) < 0
-}
-
-// foreign reports whether r is not allowed in a name or an id.
-func foreign(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
-}
-
-// toolName returns a name that Bedrock accepts. Only names that the model invented are changed.
-func toolName(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if foreign(r) {
-			return '_'
-		}
-		return r
-	}, name)
-	if name == "" {
-		return "unnamed"
-	}
-	return name[:min(len(name), maxName)]
-}
+func taken(s string) bool { return s != "" && wire.ToolName(s) == s }
 
 // ids maps the id of each call of the messages to an id that Bedrock accepts. It keeps valid ids.
 func ids(messages []llm.Message) map[string]string {

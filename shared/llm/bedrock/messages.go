@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
 // note is the beginning of a note of the loop within a user's message.
@@ -89,7 +90,7 @@ func (c *conversation) call(call llm.ToolCall) {
 	}
 	t := c.turn(types.ConversationRoleAssistant)
 	t.rest = append(t.rest, &types.ContentBlockMemberToolUse{Value: types.ToolUseBlock{
-		ToolUseId: aws.String(c.ids[call.ID]), Name: aws.String(toolName(call.Name)), Input: inputDocument(call.Arguments),
+		ToolUseId: aws.String(c.ids[call.ID]), Name: aws.String(wire.ToolName(call.Name)), Input: inputDocument(call.Arguments),
 	}})
 }
 

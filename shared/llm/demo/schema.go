@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 )
 
 // schema is a decoded JSON Schema. Its methods read the keywords that the script needs. They treat
@@ -147,13 +149,8 @@ func sameJSON[A, B ~string | ~[]byte](a A, b B) bool {
 
 // decodeObject decodes a JSON object and keeps its numbers as written. It returns nil on failure.
 func decodeObject(text string) map[string]any {
-	if !json.Valid([]byte(text)) {
-		return nil
-	}
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber()
 	var m map[string]any
-	if decoder.Decode(&m) != nil {
+	if jsonscan.Decode([]byte(text), &m) != nil {
 		return nil
 	}
 	return m

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
@@ -178,9 +179,7 @@ func parseBrief(text string) (b brief) {
 	if from < 0 || to < from {
 		return b
 	}
-	decoder := json.NewDecoder(strings.NewReader(text[from : to+1]))
-	decoder.UseNumber() // keep the numbers in inputs as written
-	if decoder.Decode(&b) != nil {
+	if jsonscan.Decode([]byte(text[from:to+1]), &b) != nil {
 		return brief{}
 	}
 	return b

@@ -18,6 +18,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
+	"github.com/lanekeeper/lanekeeper/shared/schema"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -88,7 +89,7 @@ func invoke(ctx context.Context, client Invoker, function, name string, c skill.
 	if len(bytes.TrimSpace(out.Payload)) == 0 {
 		return map[string]any{"status": out.StatusCode}, nil
 	}
-	if value, err := remote.Decode(out.Payload); err == nil {
+	if value, err := schema.Decode(out.Payload); err == nil {
 		return value, nil
 	}
 	return map[string]any{"text": strings.ToValidUTF8(string(out.Payload), "\uFFFD")}, nil

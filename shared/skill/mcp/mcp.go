@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/schema"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
 )
@@ -111,7 +112,7 @@ func (t *tool) do(ctx context.Context, c skill.Call) (any, error) {
 		return nil, skill.Fail(skill.Input, "the tool failed. It said: %s", strconv.Quote(remote.Clip(text)))
 	}
 	if len(result.StructuredContent) > 0 {
-		if v, err := remote.Decode(result.StructuredContent); err == nil && v != nil {
+		if v, err := schema.Decode(result.StructuredContent); err == nil && v != nil {
 			return secrets.RedactValue(v), nil
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/lanekeeper/lanekeeper/shared/schema"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -54,7 +55,7 @@ func value(body []byte, media string, status int) any {
 		return map[string]any{"status": json.Number(strconv.Itoa(status))}
 	}
 	if media == "application/json" || strings.HasSuffix(media, "+json") {
-		if v, err := Decode(body); err == nil {
+		if v, err := schema.Decode(body); err == nil {
 			return v
 		}
 		return map[string]any{"text": strings.ToValidUTF8(string(body), "\uFFFD")}
@@ -63,19 +64,6 @@ func value(body []byte, media string, status int) any {
 		return map[string]any{"text": strings.ToValidUTF8(string(body), "\uFFFD")}
 	}
 	return map[string]any{"contentType": media, "bytes": json.Number(strconv.Itoa(len(body)))}
-}
-
-// Decode reads one JSON value and keeps its numbers as they are written.
-func Decode(raw []byte) (v any, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one value")
-	}
-	return v, nil
 }
 
 // mediaType returns the media type of an answer, without parameters.

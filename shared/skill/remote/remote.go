@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -197,10 +198,8 @@ func (r *request) dress(req *http.Request, headers http.Header, key string, hasB
 // fill returns the URL with its arguments, and the other arguments as the body. A nil body means
 // that the request has none.
 func (r *request) fill(raw json.RawMessage) (target string, body []byte, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
 	var arguments map[string]any
-	if err := d.Decode(&arguments); err != nil {
+	if err := jsonscan.Decode(raw, &arguments); err != nil {
 		return "", nil, skill.Refuse("the arguments could not be read")
 	}
 	if target, err = r.url.fill(arguments); err != nil {
