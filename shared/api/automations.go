@@ -80,16 +80,7 @@ func (s *server) listAutomations(ctx context.Context, in *automationsInput) (*an
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		next = keyCursor(found[in.Limit-1].Name)
-	}
-	items := make([]automationItem, len(found))
-	for i, a := range found {
-		items[i] = automationItemOf(a)
-	}
-	return listing(items, next), nil
+	return sorted(found, in.Limit, func(a automation.Automation) string { return a.Name }, automationItemOf), nil
 }
 
 // AutomationPath names an automation.

@@ -74,10 +74,7 @@ func (s *server) listBudgets(ctx context.Context, in *budgetsInput) (*answer[pag
 	if err != nil {
 		return nil, err
 	}
-	items := make([]budgetItem, len(found))
-	for i, b := range found {
-		items[i] = budgetItemOf(b)
-	}
+	items := each(found, budgetItemOf)
 	next := ""
 	if more {
 		next = keyCursor(items[len(items)-1].ID)

@@ -51,14 +51,6 @@ func laneItemOf(l lane.Info) laneItem {
 	return item
 }
 
-func laneItems(held []lane.Info) []laneItem {
-	items := make([]laneItem, 0, len(held))
-	for _, l := range held {
-		items = append(items, laneItemOf(l))
-	}
-	return items
-}
-
 // queueItem describes one queue of this process.
 type queueItem struct {
 	Lane      string       `json:"lane" doc:"Empty: all that have no counts of their own"`
@@ -129,7 +121,7 @@ func (s *server) listLanes(ctx context.Context, in *lanesInput) (*answer[lanesPa
 		last := held[in.Limit-1]
 		next = cursor{last.LockedAt, string(last.Lane)}.String()
 	}
-	holds := listing(laneItems(held), next).Body
+	holds := listing(each(held, laneItemOf), next).Body
 	for i := range holds.Items {
 		if at := slices.IndexFunc(*about, func(h overview.Hold) bool { return h.Lane == holds.Items[i].Lane }); at >= 0 {
 			holds.Items[i].Label, holds.Items[i].Doing = (*about)[at].Label(), (*about)[at].At.Doing()

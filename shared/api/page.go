@@ -127,9 +127,24 @@ func after[T any](rows []T, more bool, at func(T) db.Position) string {
 // newest returns a page of a listing that is sorted by time and id. at returns the position of a row,
 // show its form in the API.
 func newest[T, V any](rows []T, more bool, at func(T) db.Position, show func(T) V) *answer[page[V]] {
+	return listing(each(rows, show), after(rows, more, at))
+}
+
+// sorted returns a page of a listing that is sorted by key alone. rows may hold one more than limit,
+// which shows that another page follows.
+func sorted[T, V any](rows []T, limit int, key func(T) string, show func(T) V) *answer[page[V]] {
+	rows, more := db.Page(rows, limit)
+	next := ""
+	if more {
+		next = keyCursor(key(rows[len(rows)-1]))
+	}
+	return listing(each(rows, show), next)
+}
+
+func each[T, V any](rows []T, show func(T) V) []V {
 	items := make([]V, len(rows))
 	for i, row := range rows {
 		items[i] = show(row)
 	}
-	return listing(items, after(rows, more, at))
+	return items
 }

@@ -45,21 +45,6 @@ func personaOf(p persona.Persona) personaItem {
 	return item
 }
 
-// personaPage returns a page of personas. found may hold one entry more than limit, which shows
-// that another page follows.
-func personaPage(found []persona.Persona, limit int, next func(persona.Persona) string) *answer[page[personaItem]] {
-	cursor := ""
-	if len(found) > limit {
-		found = found[:limit]
-		cursor = keyCursor(next(found[limit-1]))
-	}
-	items := make([]personaItem, len(found))
-	for i, p := range found {
-		items[i] = personaOf(p)
-	}
-	return listing(items, cursor)
-}
-
 // PersonaPath names a persona.
 type PersonaPath struct {
 	Name string `path:"name" maxLength:"63" doc:"flowpilot, visitor_chat, or one of your own"`
@@ -79,7 +64,7 @@ func (s *server) listPersonas(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return personaPage(found, in.Limit, func(p persona.Persona) string { return p.Name }), nil
+	return sorted(found, in.Limit, func(p persona.Persona) string { return p.Name }, personaOf), nil
 }
 
 // getPersona returns the newest version of a persona. It is called by the Engine Room and by
@@ -180,5 +165,5 @@ func (s *server) listPersonaVersions(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return personaPage(found, in.Limit, func(p persona.Persona) string { return strconv.Itoa(p.Version) }), nil
+	return sorted(found, in.Limit, func(p persona.Persona) string { return strconv.Itoa(p.Version) }, personaOf), nil
 }

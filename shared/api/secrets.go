@@ -79,16 +79,7 @@ func (s *server) listSecrets(ctx context.Context, in *secretsInput) (*answer[pag
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		next = keyCursor(found[in.Limit-1].Name)
-	}
-	items := make([]secretItem, 0, len(found))
-	for _, i := range found {
-		items = append(items, secretItemOf(i))
-	}
-	return listing(items, next), nil
+	return sorted(found, in.Limit, func(i secret.Info) string { return i.Name }, secretItemOf), nil
 }
 
 type secretPath struct {

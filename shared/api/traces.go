@@ -148,7 +148,7 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 	t := traceAnswer{
 		TraceID: id, Surface: surfaceName(info.Surface), Status: status(*total, *executions, *activities),
 		Executions: executionItems(*executions), Activities: activityItems(*activities),
-		Holds:   append(endedHolds(*executions), laneItems(held)...),
+		Holds:   append(endedHolds(*executions), each(held, laneItemOf)...),
 		Usage:   tokenUsage{total.PromptTokens, total.CompletionTokens, total.PromptTokens + total.CompletionTokens},
 		CostUSD: total.CostUSD, Truncated: long || total.Executions > len(*executions),
 	}

@@ -178,16 +178,8 @@ func (s *server) listWebhookSources(ctx context.Context, in *webhookSourcesInput
 	if err != nil {
 		return nil, err
 	}
-	next := ""
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		next = keyCursor(found[in.Limit-1].Name)
-	}
-	items := make([]WebhookSourceItem, len(found))
-	for i, n := range found {
-		items[i] = s.webhookSourceItem(slug, n)
-	}
-	return listing(items, next), nil
+	return sorted(found, in.Limit, func(n inbox.Source) string { return n.Name },
+		func(n inbox.Source) WebhookSourceItem { return s.webhookSourceItem(slug, n) }), nil
 }
 
 type createWebhookSourceInput struct {
