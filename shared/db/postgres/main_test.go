@@ -52,9 +52,13 @@ SELECT pg_sleep($1);
 -- name: User
 -- global: about the connection
 SELECT current_user;
+
+-- name: Values
+-- global: about the connection
+SELECT CAST('2026-11-20 12:00:00.5+00' AS timestamptz), decode('00ff', 'hex'), CAST($1 AS float8);
 `
 
-type queries struct{ Add, Rename, Agent, Pid, Setting, Set, Sleep, User db.Query }
+type queries struct{ Add, Rename, Agent, Pid, Setting, Set, Sleep, User, Values db.Query }
 
 // world is a workspace on Postgres, a handle that other tests don't share, and an additional
 // superuser's connection.

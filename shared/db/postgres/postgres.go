@@ -236,13 +236,16 @@ func (e *engine) Do(ctx context.Context, ws db.Workspace, readOnly bool, ops []*
 func (e *engine) enter(ctx context.Context, b *batch, ws db.Workspace) {
 	id, _ := trace.From(ctx)
 	if e.need == 0 {
-		b.queue("SELECT lk_enter($1, $2), set_config('app.trace_id', $3, true)",
-			db.Null(string(ws)), e.skew.Offset().Microseconds(), string(id))
+		b.queue(entrance, db.Null(string(ws)), e.skew.Offset().Microseconds(), string(id))
 		return
 	}
-	b.queue("SELECT lk_enter($1, $2), set_config('app.trace_id', $3, true), lk_admit($4)",
-		db.Null(string(ws)), e.skew.Offset().Microseconds(), string(id), e.need)
+	b.queue(entrance+", lk_admit($4)", db.Null(string(ws)), e.skew.Offset().Microseconds(), string(id), e.need)
 }
+
+// entrance opens a transaction. It also sets how values are written as text: a role, a database or a URL
+// may have set that otherwise.
+const entrance = `SELECT lk_enter($1, $2), set_config('app.trace_id', $3, true),
+  set_config('datestyle', 'ISO, YMD', true), set_config('bytea_output', 'hex', true), set_config('extra_float_digits', '1', true)`
 
 func (e *engine) Begin(_ context.Context, ws db.Workspace) (db.Transaction, error) {
 	return &transaction{engine: e, ws: ws}, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 )
 
 // limits returns what lk_enter sets for each transaction.
@@ -48,6 +49,28 @@ func TestEveryTransactionHasItsLimits(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestValuesAreReadWhateverTheirFormIs: a URL, a role or a database may say in which form a server writes
+// values.
+func TestValuesAreReadWhateverTheirFormIs(t *testing.T) {
+	w := newWorld(t, dbtest.OnPostgres, 1)
+	d := open(t, postgres.Config{MaxConns: 1, URL: with(t, w.URL, func(u *url.URL) {
+		q := u.Query()
+		for name, value := range map[string]string{"datestyle": "SQL", "bytea_output": "escape", "extra_float_digits": "-5", "timezone": "Asia/Kolkata"} {
+			q.Set(name, value)
+		}
+		u.RawQuery = q.Encode()
+	})})
+	var at time.Time
+	var bytes []byte
+	var tenth float64
+	if err := d.One(t.Context(), w.Workspace, []any{&at, &bytes, &tenth}, w.q.Values, 1.0/3); err != nil {
+		t.Fatal(err)
+	}
+	if !at.Equal(time.Date(2026, 11, 20, 12, 0, 0, 5e8, time.UTC)) || string(bytes) != "\x00\xff" || tenth != 1.0/3 {
+		t.Errorf("got %s, %x and %v", at, bytes, tenth)
 	}
 }
 
