@@ -57,27 +57,35 @@ SELECT k.key, k.other, count(*), CAST(sum(k.input_tokens) AS bigint), CAST(sum(k
 
 -- name: UsageBySkill
 -- By skill, or by skill and another key: what the view agent_usage_by_skill tells. Calls that asked for the
--- same skills are summed up before they are shared among these.
+-- same skills are summed up before they are shared among these, and those of each day by themselves: Postgres
+-- would sort all calls to sum them up by a day that it has to compute.
 SELECT k.skill_name, k.other, CAST(sum(k.calls) AS bigint), CAST(sum(k.input_tokens) AS bigint), CAST(sum(k.output_tokens) AS bigint), CAST(sum(k.cache_read_tokens) AS bigint),
        CAST(sum(k.cache_write_tokens) AS bigint), CAST(coalesce(sum(k.cost_micro_usd), 0) AS bigint), CAST(sum(k.calls - k.priced) AS bigint)
-  FROM (SELECT e.name AS skill_name, g.other, g.calls, g.priced,
+  FROM (SELECT e.name AS skill_name, coalesce(p.day, g.other, '') AS other, g.calls, g.priced,
                g.input_tokens + CASE WHEN e.place = g.n THEN 1 ELSE 0 END * g.input_tokens_rest AS input_tokens,
                g.output_tokens + CASE WHEN e.place = g.n THEN 1 ELSE 0 END * g.output_tokens_rest AS output_tokens,
                g.cache_read_tokens + CASE WHEN e.place = g.n THEN 1 ELSE 0 END * g.cache_read_tokens_rest AS cache_read_tokens,
                g.cache_write_tokens + CASE WHEN e.place = g.n THEN 1 ELSE 0 END * g.cache_write_tokens_rest AS cache_write_tokens,
                g.cost_micro_usd + CASE WHEN e.place = g.n THEN 1 ELSE 0 END * g.cost_micro_usd_rest AS cost_micro_usd
-          FROM (SELECT coalesce(nullif(o.skills, '[]'), jsonb_build_array(coalesce(o.skill, '(answer)'))) AS names, o.n, o.other, count(*) AS calls, count(o.cost_micro_usd) AS priced,
-                 sum(o.input_tokens / o.n) AS input_tokens, sum(o.input_tokens % o.n) AS input_tokens_rest,
-                 sum(o.output_tokens / o.n) AS output_tokens, sum(o.output_tokens % o.n) AS output_tokens_rest,
-                 sum(o.cache_read_tokens / o.n) AS cache_read_tokens, sum(o.cache_read_tokens % o.n) AS cache_read_tokens_rest,
-                 sum(o.cache_write_tokens / o.n) AS cache_write_tokens, sum(o.cache_write_tokens % o.n) AS cache_write_tokens_rest,
-                 sum(o.cost_micro_usd / o.n) AS cost_micro_usd, sum(o.cost_micro_usd % o.n) AS cost_micro_usd_rest
+          FROM (SELECT CAST(NULL AS text) AS day, CAST($3 AS timestamptz) AS since, CAST($4 AS timestamptz) AS until WHERE $2 <> 'day'
+                 UNION ALL
+                SELECT to_char(d.day, 'YYYY-MM-DD'), greatest(d.day AT TIME ZONE 'UTC', $3), least((d.day + interval '1 day') AT TIME ZONE 'UTC', $4)
+                  FROM generate_series((SELECT date_trunc('day', min(created_at) AT TIME ZONE 'UTC') FROM agent_usage_logs WHERE workspace_id = $1 AND created_at >= $3 AND created_at < $4),
+                                       (SELECT max(created_at) AT TIME ZONE 'UTC' FROM agent_usage_logs WHERE workspace_id = $1 AND created_at >= $3 AND created_at < $4),
+                                       interval '1 day') d (day)
+                 WHERE $2 = 'day') p
+          CROSS JOIN LATERAL (
+                SELECT coalesce(nullif(o.skills, '[]'), jsonb_build_array(coalesce(o.skill, '(answer)'))) AS names, o.n, o.other, count(*) AS calls, count(o.cost_micro_usd) AS priced,
+                       sum(o.input_tokens / o.n) AS input_tokens, sum(o.input_tokens % o.n) AS input_tokens_rest,
+                       sum(o.output_tokens / o.n) AS output_tokens, sum(o.output_tokens % o.n) AS output_tokens_rest,
+                       sum(o.cache_read_tokens / o.n) AS cache_read_tokens, sum(o.cache_read_tokens % o.n) AS cache_read_tokens_rest,
+                       sum(o.cache_write_tokens / o.n) AS cache_write_tokens, sum(o.cache_write_tokens % o.n) AS cache_write_tokens_rest,
+                       sum(o.cost_micro_usd / o.n) AS cost_micro_usd, sum(o.cost_micro_usd % o.n) AS cost_micro_usd_rest
                   FROM (SELECT coalesce(nullif(jsonb_array_length(l.skills), 0), 1) AS n,
-                       coalesce(CASE $2 WHEN 'agent' THEN l.agent WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface WHEN 'operation' THEN l.operation
-                                  WHEN 'task' THEN CAST(l.task_id AS text)
-                                  WHEN 'day' THEN to_char(l.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') END, '') AS other, l.*
+                               CASE $2 WHEN 'agent' THEN l.agent WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface WHEN 'operation' THEN l.operation
+                                       WHEN 'task' THEN CAST(l.task_id AS text) END AS other, l.*
                           FROM agent_usage_logs l
-                         WHERE l.workspace_id = $1 AND l.created_at >= $3 AND l.created_at < $4) o
+                         WHERE l.workspace_id = $1 AND l.created_at >= p.since AND l.created_at < p.until) o
                  GROUP BY o.skills, o.skill, o.n, o.other) g
           CROSS JOIN LATERAL jsonb_array_elements_text(g.names) WITH ORDINALITY AS e (name, place)) k
  GROUP BY k.skill_name, k.other

@@ -46,27 +46,29 @@ SELECT k.key, k.other, count(*), CAST(sum(k.input_tokens) AS bigint), CAST(sum(k
 
 -- name: UsageBySkill
 -- By skill, or by skill and another key: what the view agent_usage_by_skill tells. Calls that asked for the
--- same skills are summed up before they are shared among these.
+-- same skills are summed up before they are shared among these. Days are numbers until then, and LIMIT -1 has
+-- the skills of a call counted once.
 SELECT k.skill_name, k.other, CAST(sum(k.calls) AS bigint), CAST(sum(k.input_tokens) AS bigint), CAST(sum(k.output_tokens) AS bigint), CAST(sum(k.cache_read_tokens) AS bigint),
        CAST(sum(k.cache_write_tokens) AS bigint), CAST(coalesce(sum(k.cost_micro_usd), 0) AS bigint), CAST(sum(k.calls - k.priced) AS bigint)
-  FROM (SELECT e.value AS skill_name, g.other, g.calls, g.priced,
+  FROM (SELECT e.value AS skill_name, CASE WHEN $2 = 'day' THEN strftime('%Y-%m-%d', g.other * 86400, 'unixepoch') ELSE g.other END AS other, g.calls, g.priced,
                g.input_tokens + (e.key = g.n - 1) * g.input_tokens_rest AS input_tokens,
                g.output_tokens + (e.key = g.n - 1) * g.output_tokens_rest AS output_tokens,
                g.cache_read_tokens + (e.key = g.n - 1) * g.cache_read_tokens_rest AS cache_read_tokens,
                g.cache_write_tokens + (e.key = g.n - 1) * g.cache_write_tokens_rest AS cache_write_tokens,
                g.cost_micro_usd + (e.key = g.n - 1) * g.cost_micro_usd_rest AS cost_micro_usd
           FROM (SELECT coalesce(nullif(o.skills, '[]'), json_array(coalesce(o.skill, '(answer)'))) AS names, o.n, o.other, count(*) AS calls, count(o.cost_micro_usd) AS priced,
-                 sum(o.input_tokens / o.n) AS input_tokens, sum(o.input_tokens % o.n) AS input_tokens_rest,
-                 sum(o.output_tokens / o.n) AS output_tokens, sum(o.output_tokens % o.n) AS output_tokens_rest,
-                 sum(o.cache_read_tokens / o.n) AS cache_read_tokens, sum(o.cache_read_tokens % o.n) AS cache_read_tokens_rest,
-                 sum(o.cache_write_tokens / o.n) AS cache_write_tokens, sum(o.cache_write_tokens % o.n) AS cache_write_tokens_rest,
-                 sum(o.cost_micro_usd / o.n) AS cost_micro_usd, sum(o.cost_micro_usd % o.n) AS cost_micro_usd_rest
-                  FROM (SELECT coalesce(nullif(json_array_length(l.skills), 0), 1) AS n,
+                 (sum(o.input_tokens) - sum(o.input_tokens % o.n)) / o.n AS input_tokens, sum(o.input_tokens % o.n) AS input_tokens_rest,
+                 (sum(o.output_tokens) - sum(o.output_tokens % o.n)) / o.n AS output_tokens, sum(o.output_tokens % o.n) AS output_tokens_rest,
+                 (sum(o.cache_read_tokens) - sum(o.cache_read_tokens % o.n)) / o.n AS cache_read_tokens, sum(o.cache_read_tokens % o.n) AS cache_read_tokens_rest,
+                 (sum(o.cache_write_tokens) - sum(o.cache_write_tokens % o.n)) / o.n AS cache_write_tokens, sum(o.cache_write_tokens % o.n) AS cache_write_tokens_rest,
+                 (sum(o.cost_micro_usd) - sum(o.cost_micro_usd % o.n)) / o.n AS cost_micro_usd, sum(o.cost_micro_usd % o.n) AS cost_micro_usd_rest
+                  FROM (SELECT CASE WHEN l.skills IS NULL THEN 1 ELSE coalesce(nullif(json_array_length(l.skills), 0), 1) END AS n,
                        coalesce(CASE $2 WHEN 'agent' THEN l.agent WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface WHEN 'operation' THEN l.operation
                                   WHEN 'task' THEN l.task_id
-                                  WHEN 'day' THEN strftime('%Y-%m-%d', l.created_at / 1000000, 'unixepoch') END, '') AS other, l.*
+                                  WHEN 'day' THEN l.created_at / 86400000000 END, '') AS other, l.skills, l.skill,
+                       l.input_tokens, l.output_tokens, l.cache_read_tokens, l.cache_write_tokens, l.cost_micro_usd
                           FROM agent_usage_logs l
-                         WHERE l.workspace_id = $1 AND l.created_at >= $3 AND l.created_at < $4) o
+                         WHERE l.workspace_id = $1 AND l.created_at >= $3 AND l.created_at < $4 LIMIT -1) o
                  GROUP BY o.skills, o.skill, o.n, o.other) g
           JOIN json_each(g.names) e) k
  GROUP BY k.skill_name, k.other

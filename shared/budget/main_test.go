@@ -35,7 +35,7 @@ type world struct {
 
 // statements are what other packages do to the tables.
 type statements struct {
-	BySkill, Assign, Attempt, Start, Project, Happened, FinishAll, AddUsage, AddTasks, CapMoney, EndAttempts, UsedByTask, HoldWorkspace db.Query
+	BySkill, BySkillAndDay, Assign, Attempt, Start, Project, Happened, FinishAll, AddUsage, AddCall, AddTasks, CapMoney, EndAttempts, UsedByTask, HoldWorkspace db.Query
 }
 
 func onEach(t *testing.T, fn func(t *testing.T, w world)) {

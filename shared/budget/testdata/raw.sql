@@ -29,3 +29,9 @@ UPDATE agent_task_attempts SET ended_at = lk_now(), outcome = 'aborted' WHERE wo
 SELECT task_id, CAST(sum(total_tokens) AS bigint) FROM agent_usage_logs WHERE workspace_id = $1 AND task_id IS NOT NULL GROUP BY task_id;
 -- name: HoldWorkspace
 UPDATE workspaces SET name = name WHERE id = $1;
+-- name: AddCall
+INSERT INTO agent_usage_logs (workspace_id, id, trace_id, agent, surface, operation, model, input_tokens, output_tokens,
+  cache_read_tokens, cache_write_tokens, cost_micro_usd, skills, created_at)
+VALUES ($1, $2, '', 'ann', 'hb', 'reason', 'demo', $3, 7, 5, 3, $4, $5, $6);
+-- name: BySkillAndDay
+SELECT CAST(day AS text), skill_name, tokens, cost_micro_usd FROM agent_tokens_by_skill WHERE workspace_id = $1;

@@ -1,0 +1,142 @@
+package budget_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
+)
+
+// TestUsageBySkillAndDay tells what the view tells, where days end and where a filter cuts a day.
+func TestUsageBySkillAndDay(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, time.Time{})
+		midnight := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+		instant := time.Microsecond
+		tokens := 100
+		for _, at := range []time.Time{midnight.Add(-instant), midnight, midnight.Add(24*time.Hour - instant), midnight.AddDate(0, 0, 9), midnight.AddDate(0, 0, 9).Add(instant)} {
+			for _, skills := range []any{nil, `[]`, `["look"]`, `["look","pay","say"]`} {
+				tokens++
+				var cost any
+				if tokens%4 > 0 {
+					cost = 10 * tokens
+				}
+				_, err := w.DB.Exec(t.Context(), w.Workspace, w.q.AddCall, newID(), tokens, cost, skills, at)
+				check(t, err)
+			}
+		}
+		var want []string
+		check(t, w.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
+			var skill, day string
+			var tokens, cost int64
+			err := scan(&day, &skill, &tokens, &cost)
+			want = append(want, fmt.Sprint(day, skill, tokens, cost))
+			return err
+		}, w.q.BySkillAndDay))
+		told := func(since, until time.Time) (rows []string, calls int64) {
+			t.Helper()
+			used, err := w.s.Usage(t.Context(), w.Workspace, since, until, budget.ByDay, budget.BySkill)
+			check(t, err)
+			if !slices.IsSortedFunc(used, func(a, b budget.Usage) int { return strings.Compare(b.Key, a.Key) }) {
+				t.Errorf("the last day is not the first: %+v", used)
+			}
+			for _, u := range used {
+				rows = append(rows, fmt.Sprint(u.Key, u.Other, u.Total(), u.MicroUSD))
+				calls += u.Calls
+			}
+			return rows, calls
+		}
+		got, calls := told(time.Time{}, time.Time{})
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) || calls != 5*(1+1+1+3) {
+			t.Errorf("usage tells %q with %d calls, the view %q", got, calls, want)
+		}
+		// Of the day before only its last instant, and of the last day the first.
+		if _, calls = told(midnight.Add(-instant), midnight.AddDate(0, 0, 9).Add(instant)); calls != 4*6 {
+			t.Errorf("%d calls between two instants", calls)
+		}
+		if got, _ = told(midnight.Add(instant), midnight.Add(24*time.Hour-instant)); len(got) > 0 {
+			t.Errorf("between the first and the last instant of a day: %q", got)
+		}
+		if got, _ = told(midnight.AddDate(1, 0, 0), midnight); len(got) > 0 {
+			t.Errorf("until a time before: %q", got)
+		}
+	})
+}
+
+// TestUsageBySkillAndDayIsNotSorted: Postgres sums up the calls as it reads them.
+func TestUsageBySkillAndDayIsNotSorted(t *testing.T) {
+	const ws, calls = "00000000-0000-7000-8000-0000000000aa", 20_000
+	owner := dbtest.NewDatabase(t)
+	if _, err := migrate.Postgres(t.Context(), owner, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), owner)
+	check(t, err)
+	defer conn.Close(context.Background())
+	for _, statement := range []string{
+		"INSERT INTO workspaces (id, slug, name) VALUES ('" + ws + "', 'many', 'Many')",
+		fmt.Sprintf(`INSERT INTO agent_usage_logs (workspace_id, id, trace_id, agent, surface, operation, model, input_tokens, output_tokens,
+		   cache_read_tokens, cache_write_tokens, skills, created_at)
+		 SELECT '%s', gen_random_uuid(), 'hb_' || n, 'ann', 'hb', 'reason', 'demo', n %% 500, 7, 5, 3, CASE WHEN n %% 3 > 0 THEN jsonb_build_array('skill_' || n %% 20) END,
+		        lk_plus(lk_now(), -130000 * CAST(n AS bigint))
+		   FROM generate_series(1, %d) n`, ws, calls),
+		"ANALYZE agent_usage_logs",
+	} {
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	queries, err := db.Parse(os.DirFS("."))
+	check(t, err)
+	usage := queries[slices.IndexFunc(queries, func(q db.Query) bool { return q.Name() == "budget.UsageBySkill" })]
+	app, err := pgx.Connect(t.Context(), dbtest.AsLogin(owner))
+	check(t, err)
+	defer app.Close(context.Background())
+	for _, by := range []budget.By{budget.ByDay, "", budget.ByModel} {
+		var raw json.RawMessage
+		check(t, pgx.BeginFunc(t.Context(), app, func(tx pgx.Tx) error {
+			_, entered := tx.Exec(t.Context(), "SELECT lk_enter($1)", ws)
+			return errors.Join(entered, tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+usage.Text(db.Postgres), pgx.QueryExecModeExec,
+				ws, string(by), time.Unix(0, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), 400).Scan(&raw))
+		}))
+		var top []struct{ Plan step }
+		check(t, json.Unmarshal(raw, &top))
+		if rows := top[0].Plan.sorted(); rows > calls/10 {
+			t.Errorf("by %q it sorts %.0f rows of %d calls: %s", by, rows, calls, raw)
+		}
+	}
+}
+
+// step is a step of a plan that was run.
+type step struct {
+	Type  string  `json:"Node Type"`
+	Rows  float64 `json:"Actual Rows"`
+	Loops float64 `json:"Actual Loops"`
+	Plans []step
+}
+
+// sorted returns how many rows a plan has sorted.
+func (s step) sorted() (rows float64) {
+	if s.Type == "Sort" || s.Type == "Incremental Sort" {
+		rows = s.Plans[0].Rows * s.Plans[0].Loops
+	}
+	for _, part := range s.Plans {
+		rows += part.sorted()
+	}
+	return rows
+}
