@@ -20,6 +20,13 @@ type AWS struct {
 	mu       sync.Mutex
 	secrets  map[string]string
 	forwards map[string]forward
+	refusals map[string]*refusal
+}
+
+// refusal is an error that Lambda answers to invokes of a function, and how often it has.
+type refusal struct {
+	kind  string // none: invokes are accepted
+	times int
 }
 
 // forward is a function that runs when another one invokes it, and the options of these invocations.
@@ -28,7 +35,7 @@ type forward struct {
 	opts []Option
 }
 
-// Invoke is one call of Lambda's Invoke that the fake has received.
+// Invoke is one call of Lambda's Invoke that the fake has accepted.
 type Invoke struct {
 	Function string // without ARN and version
 	Type     string // Event, RequestResponse or DryRun
@@ -48,6 +55,7 @@ func StartAWS() (*AWS, error) {
 		responses: newJournal[CustomResource](),
 		secrets:   make(map[string]string),
 		forwards:  make(map[string]forward),
+		refusals:  make(map[string]*refusal),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /2015-03-31/functions/{name}/invocations", a.invoke)
@@ -91,7 +99,21 @@ func (a *AWS) Forward(name string, f *Function, opts ...Option) {
 	a.forwards[name] = forward{f, opts}
 }
 
-// Invokes returns all invokes in order.
+// Refuse makes Lambda answer invokes of the function of this name with status 500 and an error of that kind,
+// such as ServiceException. An empty kind ends that. It returns how many invokes were refused before.
+func (a *AWS) Refuse(name, kind string) (refused int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.refusals[name]
+	if r == nil {
+		r = &refusal{}
+		a.refusals[name] = r
+	}
+	r.kind = kind
+	return r.times
+}
+
+// Invokes returns all invokes that were accepted, in order.
 func (a *AWS) Invokes() []Invoke { return a.invokes.all() }
 
 // WaitInvoke waits until the function of this name is invoked, and returns its first invoke.
@@ -124,7 +146,16 @@ func (a *AWS) invoke(w http.ResponseWriter, r *http.Request) {
 	}
 	a.mu.Lock()
 	f := a.forwards[in.Function]
+	var kind string
+	if r := a.refusals[in.Function]; r != nil && r.kind != "" {
+		kind = r.kind
+		r.times++
+	}
 	a.mu.Unlock()
+	if kind != "" {
+		awsError(w, http.StatusInternalServerError, kind, "Lambda has failed.")
+		return
+	}
 
 	if in.Type == "Event" && f.to != nil {
 		if _, err := f.to.InvokeAsync(context.WithoutCancel(r.Context()), payload, f.opts...); err != nil {

@@ -30,13 +30,14 @@ const spawnPath = "/api/agents/spawn"
 const maxSession = 64 << 10
 
 type spawnBody struct {
-	WorkspaceID string       `json:"workspaceId"`
-	AgentID     string       `json:"agentId"`
-	TaskID      string       `json:"taskId"`
-	Attempt     int          `json:"attempt"`
-	Model       string       `json:"model,omitempty"`
-	Label       string       `json:"label"`
-	Context     spawnContext `json:"context"`
+	WorkspaceID    string       `json:"workspaceId"`
+	AgentID        string       `json:"agentId"`
+	TaskID         string       `json:"taskId"`
+	Attempt        int          `json:"attempt"`
+	IdempotencyKey string       `json:"idempotencyKey,omitempty"`
+	Model          string       `json:"model,omitempty"`
+	Label          string       `json:"label"`
+	Context        spawnContext `json:"context"`
 }
 
 type spawnContext struct {
@@ -46,11 +47,16 @@ type spawnContext struct {
 	CheckpointData  json.RawMessage `json:"checkpointData"`
 }
 
-// Body is the JSON that tells an agent of its task.
-func (s Start) Body() ([]byte, error) {
+// Body is the JSON that tells an agent of its task. The key travels beside it, as a header.
+func (s Start) Body() ([]byte, error) { return s.encode("") }
+
+// Event is the JSON for a spawner that has no headers: the body, with the key.
+func (s Start) Event() ([]byte, error) { return s.encode(s.Key) }
+
+func (s Start) encode(key string) ([]byte, error) {
 	raw, err := json.Marshal(spawnBody{
-		WorkspaceID: string(s.Workspace), AgentID: s.Agent, TaskID: s.Task, Attempt: s.Attempt, Model: s.Model, Label: s.Label(),
-		Context: spawnContext{s.Title, s.Description, s.Input, s.Checkpoint},
+		WorkspaceID: string(s.Workspace), AgentID: s.Agent, TaskID: s.Task, Attempt: s.Attempt, IdempotencyKey: key, Model: s.Model,
+		Label: s.Label(), Context: spawnContext{s.Title, s.Description, s.Input, s.Checkpoint},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode the start of an agent: %w", err)

@@ -26,11 +26,10 @@ type crew struct {
 	units        int
 }
 
-func newCrew(t *testing.T) *crew {
+func newCrew(t *testing.T, env ...map[string]string) *crew {
 	t.Helper()
-	c := &crew{world: newWorld(t, rig.Config{Name: "coordinator", Timeout: time.Minute, Env: map[string]string{
-		"ADMIN_TOKEN": token, "SECRET_KEY_FILE": filepath.Join(t.TempDir(), "key"),
-	}}), agent: uuid.NewString()}
+	env = append(env, map[string]string{"ADMIN_TOKEN": token, "SECRET_KEY_FILE": filepath.Join(t.TempDir(), "key")})
+	c := &crew{world: newWorld(t, rig.Config{Name: "coordinator", Timeout: time.Minute, Env: rig.Env(env...)}), agent: uuid.NewString()}
 	c.exec(t, `INSERT INTO workspaces (id, slug, name) VALUES ($1, $2, 'Default')`, string(workspace.Default), workspace.DefaultSlug)
 	var made struct{ Token string }
 	if a := c.ask(t, "PUT", "/agents/"+c.agent, token, "", `{"name":"puller","maxConcurrentTasks":3}`, &made); a.status != http.StatusCreated {

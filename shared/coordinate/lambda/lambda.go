@@ -26,13 +26,13 @@ type Invoker interface {
 // which functions it may invoke.
 type Spawner struct{ Client Invoker }
 
-// Spawn implements [coordinate.Spawner]. The invocation is asynchronous: Lambda queues it, and the
-// function should do its work once per attempt, which its event names. The session is the key.
+// Spawn implements [coordinate.Spawner]. The invocation is asynchronous: Lambda queues it, and may deliver it
+// twice. The function should do its work once per idempotencyKey, which its event names. The session is the key.
 func (s Spawner) Spawn(ctx context.Context, start coordinate.Start) (string, error) {
 	if start.Target == "" {
 		return "", outbox.Permanently(errors.New("the agent has no spawnerTarget: it must name a function"))
 	}
-	body, err := start.Body()
+	body, err := start.Event()
 	if err != nil {
 		return "", outbox.Permanently(err)
 	}

@@ -35,12 +35,13 @@ func TestAFunctionIsInvokedAsynchronously(t *testing.T) {
 		t.Fatalf("%q, %v", session, err)
 	}
 	var body struct {
-		TaskID  string
-		Attempt int
-		Context struct{ InputContext map[string]int }
+		TaskID         string
+		Attempt        int
+		IdempotencyKey string
+		Context        struct{ InputContext map[string]int }
 	}
 	if err := json.Unmarshal(f.got.Payload, &body); err != nil || f.got.InvocationType != types.InvocationTypeEvent || *f.got.FunctionName != "worker" ||
-		body.TaskID != "t" || body.Attempt != 2 || body.Context.InputContext["n"] != 1 {
+		body.TaskID != "t" || body.Attempt != 2 || body.IdempotencyKey != "task:t:2" || body.Context.InputContext["n"] != 1 {
 		t.Errorf("%s, %+v, %v", f.got.Payload, f.got, err)
 	}
 }
