@@ -44,7 +44,11 @@ func demoVerb(*flag.FlagSet) action {
 			if err := did.starter(ctx, ask.ask); err != nil {
 				return err
 			}
-			return did.worker(ctx, core, ask.ask)
+			if did.Courier, err = leaves(ctx, core, ask.ask, courierID, shopBy, false); err != nil {
+				return err
+			}
+			did.Agent, err = leaves(ctx, core, ask.ask, seed.DemoAgent, seed.CreatedBy, true)
+			return err
 		})
 		if busy, is := errors.AsType[*lane.BusyError](err); is {
 			return &hinted{fmt.Errorf("the demo is just being made or removed by %s", busy.Info.Holder),
@@ -80,6 +84,7 @@ type removed struct {
 	Content   int  `json:"content"`   // objectives, automations, skills and memories of the default workspace
 	Archived  int  `json:"archived"`  // tasks, which are kept
 	Agent     end  `json:"agent"`     // what has become of the agent of the default workspace's demo content
+	Courier   end  `json:"courier"`   // and of its agent that pulls
 }
 
 // end is the state of an agent after the removal.
@@ -104,6 +109,9 @@ func (did removed) print(w io.Writer, name string) {
 		fmt.Fprintf(w, "The default workspace has lost %s of the demo, and %s archived. "+
 			"The record of what ran stays there.\n",
 			count(int64(did.Content), "row"), count(int64(did.Archived), "task")+were(did.Archived))
+	}
+	if did.Courier == endGone {
+		fmt.Fprintln(w, "Its agent “courier” is gone.")
 	}
 	switch did.Agent {
 	case endNone:
@@ -176,32 +184,33 @@ func atWork(err error) bool {
 	return is && refused.Status == http.StatusConflict || errors.Is(err, workspace.ErrAtWork)
 }
 
-// worker terminates the agent of the demo content, and removes it unless a task of the user names it.
-func (did *removed) worker(ctx context.Context, core *app.Core, ask asker) error {
+// leaves terminates an agent of the demo content, at once or after its tasks, and removes it unless a task of
+// the user names it.
+func leaves(ctx context.Context, core *app.Core, ask asker, id, by string, graceful bool) (as end, err error) {
 	var is struct{ Status, CreatedBy string }
-	path := "/api/v1/agents/" + seed.DemoAgent
-	_, err := ask(ctx, http.MethodGet, path, nil, &is)
-	if refused, known := errors.AsType[*refusedError](err); known && refused.Status == http.StatusNotFound {
-		return nil
+	path := "/api/v1/agents/" + id
+	_, err = ask(ctx, http.MethodGet, path, nil, &is)
+	if refusedWith(err, http.StatusNotFound) {
+		return endNone, nil
 	}
-	if err != nil || is.CreatedBy != seed.CreatedBy {
-		return err
+	if err != nil || is.CreatedBy != by {
+		return endNone, err
 	}
 	if is.Status != string(agent.Terminated) {
-		_, err := ask(ctx, http.MethodPost, path+"/terminate", map[string]string{"reason": "The demo is removed"}, &is)
-		if err != nil {
-			return err
+		body := map[string]any{"reason": "The demo is removed", "graceful": graceful}
+		if _, err := ask(ctx, http.MethodPost, path+"/terminate", body, &is); err != nil {
+			return endNone, err
 		}
-		did.Agent = endOver
+		as = endOver
 		if is.Status != string(agent.Terminated) {
-			did.Agent = endDrain
+			as = endDrain
 		}
 	}
-	gone, err := seed.Forget(ctx, core)
+	gone, err := seed.Forget(ctx, core, id, by)
 	if gone {
-		did.Agent = endGone
+		as = endGone
 	}
-	return err
+	return as, err
 }
 
 // starter removes the content that [seed.Seed] has added to the default workspace. It cancels and archives
@@ -261,7 +270,7 @@ func (did *removed) starter(ctx context.Context, ask asker) error {
 		}
 	}
 	return each("/api/v1/agent-tasks?tags="+seed.Tag+"&", func(r row) error {
-		if r.CreatedBy != seed.CreatedBy || r.Status == "ARCHIVED" {
+		if r.CreatedBy != seed.CreatedBy && r.CreatedBy != shopBy || r.Status == "ARCHIVED" {
 			return nil
 		}
 		path := "/api/v1/agent-tasks/" + r.ID

@@ -93,7 +93,7 @@ func TestTheDemoOfTheEngineRoom(t *testing.T) {
 	if strings.Contains(again.out.String(), "demo ready after") {
 		t.Error("the demo was made anew")
 	}
-	says(t, h.must(exitDone, "demo", "remove").out, "The workspace of the demo is gone", "5 tasks were archived", "Its agent “worker” is gone")
+	says(t, h.must(exitDone, "demo", "remove").out, "The workspace of the demo is gone", "9 tasks were archived", "Its agent “worker” is gone")
 	says(t, h.must(exitDone, "demo", "remove").out, "There is no demo.")
 	if out := h.must(exitDone, "workspaces").out; strings.Contains(out, "demo") {
 		t.Errorf("the workspaces are\n%s", out)

@@ -82,14 +82,14 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	defer end()
 	defer context.AfterFunc(ctx, end)()
 	b := &beats{process: process, end: end, broken: make(chan error, 1), run: agent.Heartbeat.Run, every: cfg.HeartbeatEvery, log: log}
-	demo := newShop(core, agent.Workspaces, agent.Lanes)
+	demo, pulls := newShop(core, agent.Workspaces, agent.Lanes), newCourier(agent.Lanes, log)
 	in, err := door.New(agent, token, false, func(ctx context.Context, token string) (auth.Principal, error) {
 		p, err := who(ctx, token)
 		if err != nil {
 			return p, err
 		}
 		return auth.Everywhere(ctx, p, agent.Workspaces.All)
-	}, demo.verify)
+	}, demo.verify, pulls.verify)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	demo.handler = handler
+	demo.handler, pulls.handler = handler, handler
 	agent.Work.Kick = func(_ context.Context, ws db.Workspace) {
 		b.background(func(ctx context.Context) { agent.Tender.Send(ctx, ws) })
 	}
@@ -125,7 +125,10 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	}
 	b.working.Go(func() {
 		b.await(taken)
-		b.keep(begin, func() { b.background(demo.run) })
+		b.keep(begin, func() {
+			b.background(func(ctx context.Context) { pulls.run(ctx, did.demo || did.shop) })
+			b.background(demo.run)
+		})
 	})
 	agent.Coordinator.Tend = func(ctx context.Context) { agent.Tender.All(ctx, b.background) }
 	b.working.Go(func() {

@@ -65,6 +65,22 @@ var lines = map[string]func(event) line{
 			": see it in the Engine Room. Nothing in it is real. It came about by requests to the API, " +
 			"but for the usage of the days before, which says so."}}}
 	},
+	"courier claimed": func(e event) line {
+		l := line{spans: []span{{bold, "courier "}, {plain, "claimed " + e.text("title")}, {dim, " → it works over the API, with its own token"}}}
+		if n := e.number("done"); n > 0 {
+			l.spans = append(l.spans, span{yellow, " goes on after " + count(n, "step")})
+		}
+		return l
+	},
+	"courier done": func(e event) line {
+		return line{spans: []span{{bold, "courier "}, {green, "done "}, {plain, e.text("title")}}}
+	},
+	"courier left": func(e event) line {
+		return line{spans: []span{{bold, "courier "}, {plain, "left: " + e.text("reason")}}}
+	},
+	"courier stopped": func(e event) line {
+		return line{spans: []span{{bold, "courier "}, {yellow, "stopped "}, {plain, e.text("title") + ": " + e.text("order")}}}
+	},
 	"cycle ended": func(e event) line {
 		var done []string
 		for _, one := range []struct{ key, words string }{

@@ -305,6 +305,11 @@ func (s *shop) ask(ctx context.Context, method, path string, body, into any) (js
 }
 
 func (s *shop) send(ctx context.Context, token, method, path string, body, into any) (json.RawMessage, error) {
+	return send(ctx, s.handler, token, method, path, body, into)
+}
+
+// send sends a request of the demo to the API of this process.
+func send(ctx context.Context, to http.Handler, token, method, path string, body, into any) (json.RawMessage, error) {
 	sent, err := json.Marshal(body)
 	if err != nil {
 		return nil, fmt.Errorf("ask for %s: %w", path, err)
@@ -319,7 +324,7 @@ func (s *shop) send(ctx context.Context, token, method, path string, body, into 
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Content-Type", "application/json")
 	w := &answered{header: http.Header{}}
-	s.handler.ServeHTTP(w, r)
+	to.ServeHTTP(w, r)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -334,10 +339,10 @@ func (s *shop) send(ctx context.Context, token, method, path string, body, into 
 	return w.body.Bytes(), nil
 }
 
-// quietKey marks the contexts of the requests that fill the demo.
+// quietKey marks the contexts of the requests of the demo.
 type quietKey struct{}
 
-// quiet is a slog.Handler that omits events of the requests that fill the demo, except warnings and errors.
+// quiet is a slog.Handler that omits events of the requests of the demo, except warnings and errors.
 type quiet struct{ slog.Handler }
 
 // Handle implements [slog.Handler].
