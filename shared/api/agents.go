@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
@@ -294,6 +295,54 @@ func (s *server) terminateAgent(ctx context.Context, in *struct {
 		return nil, err
 	}
 	return agentOutput(a), nil
+}
+
+// agentBeat is a heartbeat of an agent.
+type agentBeat struct {
+	Status          agent.Status `json:"status,omitempty" enum:"IDLE,WORKING,DEGRADED,ERROR,DRAINING" doc:"How it is: DEGRADED, ERROR and DRAINING keep new tasks away from it"`
+	CurrentTaskID   string       `json:"currentTaskId,omitempty" format:"uuid" doc:"With several tasks, each may have its heartbeat"`
+	Attempt         int          `json:"attempt,omitempty" minimum:"1" doc:"Of that task"`
+	ProgressPercent *int         `json:"progressPercent,omitempty" minimum:"0" maximum:"100"`
+	CurrentStep     string       `json:"currentStep,omitempty" maxLength:"1000"`
+	MemoryMB        *float64     `json:"memoryMb,omitempty" minimum:"0"`
+	CPUPercent      *float64     `json:"cpuPercent,omitempty" minimum:"0" doc:"Of one core"`
+}
+
+// agentOrder tells an agent what to do.
+type agentOrder struct {
+	Order   string `json:"order" enum:"continue,pause,cancel,warn,drain" doc:"pause and cancel: stop working on the attempt, and report nothing more on it. drain: finish, and ask for no more"`
+	TaskID  string `json:"taskId,omitempty" format:"uuid" doc:"Left out: the agent itself"`
+	Attempt int    `json:"attempt,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// agentOrders answers a heartbeat.
+type agentOrders struct {
+	Orders []agentOrder `json:"orders" nullable:"false" doc:"For the attempt that it names, and for each other that runs"`
+}
+
+// beatAgent stores a heartbeat. It is called by agents.
+func (s *server) beatAgent(ctx context.Context, in *struct {
+	IDPath
+	Body agentBeat
+}) (*answer[agentOrders], error) {
+	if err := itself(ctx, in.id()); err != nil {
+		return nil, err
+	}
+	b := in.Body
+	beat := agent.Beat{Agent: in.id(), Says: b.Status, Attempt: b.Attempt, Vitals: agent.Vitals{
+		Task: strings.ToLower(b.CurrentTaskID), Progress: b.ProgressPercent, Step: b.CurrentStep, MemoryMB: b.MemoryMB, CPU: b.CPUPercent,
+	}}
+	orders, err := s.Agents.Beat(ctx, workspace(ctx), beat)
+	if err != nil {
+		return nil, err
+	}
+	s.Live.Heard(ctx, beat)
+	out := agentOrders{Orders: make([]agentOrder, len(orders))}
+	for i, o := range orders {
+		out.Orders[i] = agentOrder{Order: o.Order, TaskID: o.Task, Attempt: o.Attempt, Reason: o.Reason}
+	}
+	return answered(out), nil
 }
 
 // agentProblem is the problem of an error of package agent, or nil.

@@ -5,12 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -146,114 +142,6 @@ func (s *server) createTask(ctx context.Context, in *createTaskInput) (*createdA
 	return &createdAt[taskItem]{"/api/v1/agent-tasks/" + t.ID, tagOf(t.Version), taskOf(t)}, nil
 }
 
-// TaskFilter narrows a set of tasks. Fields that are left out match all.
-type TaskFilter struct {
-	Status        task.Status `query:"status" json:"status,omitempty" enum:"PENDING,ASSIGNED,RUNNING,PAUSED,COMPLETED,FAILED,ABORTED,ARCHIVED"`
-	Priority      int         `query:"priority" json:"priority,omitempty" minimum:"1" maximum:"10" doc:"This priority"`
-	MinPriority   int         `query:"minPriority" json:"minPriority,omitempty" minimum:"1" maximum:"10" doc:"priority>=8 says the same"`
-	MaxPriority   int         `query:"maxPriority" json:"maxPriority,omitempty" minimum:"1" maximum:"10" doc:"priority<=8 says the same"`
-	Tags          string      `query:"tags" json:"tags,omitempty" maxLength:"1100" doc:"With commas between: the task has all of them"`
-	AgentID       string      `query:"agentId" json:"agentId,omitempty" format:"uuid"`
-	TaskType      string      `query:"taskType" json:"taskType,omitempty" maxLength:"100"`
-	ThreadID      string      `query:"threadId" json:"threadId,omitempty" format:"uuid"`
-	ProjectID     string      `query:"projectId" json:"projectId,omitempty" format:"uuid"`
-	MilestoneID   string      `query:"milestoneId" json:"milestoneId,omitempty" format:"uuid"`
-	Search        string      `query:"search" json:"search,omitempty" maxLength:"200" doc:"Part of the title or the description"`
-	CreatedAfter  time.Time   `query:"createdAfter" json:"createdAfter,omitempty"`
-	CreatedBefore time.Time   `query:"createdBefore" json:"createdBefore,omitempty"`
-	ReasonCode    task.Code   `query:"reasonCode" json:"reasonCode,omitempty" enum:"dependency,dependency_failed,thread,no_agent,agents_full,budget,paused,backoff,cancelled" doc:"Tasks that wait for this reason. A page may hold fewer than limit; nextCursor says whether there are more"`
-}
-
-// of returns the filter without a position. at is where the request has the fields.
-func (f TaskFilter) of(at string) (task.Filter, error) {
-	out := task.Filter{
-		Status: f.Status, MinPriority: f.MinPriority, MaxPriority: f.MaxPriority, Agent: strings.ToLower(f.AgentID), Type: f.TaskType,
-		Thread: strings.ToLower(f.ThreadID), Project: strings.ToLower(f.ProjectID), Milestone: strings.ToLower(f.MilestoneID), Text: f.Search,
-		CreatedAfter: f.CreatedAfter, CreatedBefore: f.CreatedBefore,
-	}
-	if f.Priority != 0 {
-		if f.MinPriority != 0 || f.MaxPriority != 0 {
-			return out, invalid(problem.At(at+".priority", "goes without minPriority and maxPriority"))
-		}
-		out.MinPriority, out.MaxPriority = f.Priority, f.Priority
-	}
-	for tag := range strings.SplitSeq(f.Tags, ",") {
-		if tag = strings.TrimSpace(tag); tag != "" {
-			out.Tags = append(out.Tags, tag)
-		}
-	}
-	return out, nil
-}
-
-type listTasksInput struct {
-	TaskFilter
-	Sort   task.Order `query:"sort" enum:"-createdAt,createdAt,-priority" default:"-createdAt" doc:"-priority: in the order in which agents get them"`
-	Cursor string     `query:"cursor" maxLength:"200"`
-	Limit  int        `query:"limit" minimum:"1" maximum:"200" default:"50"`
-}
-
-// listTasks is called by the Engine Room, scripts and lanekeeper tasks.
-func (s *server) listTasks(ctx context.Context, in *listTasksInput) (*answer[page[taskItem]], error) {
-	after, err := taskPlace(in.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	f, err := in.of("query")
-	if err != nil {
-		return nil, err
-	}
-	f.Order, f.After, f.Limit = in.Sort, after, in.Limit+1
-	items, next, err := s.waitingTasks(ctx, f, in.ReasonCode, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	return listing(items, next), nil
-}
-
-// getTaskGraph is called by the Engine Room.
-func (s *server) getTaskGraph(ctx context.Context, in *struct {
-	IDPath
-	Hops int `query:"hops" minimum:"1" maximum:"5" default:"2" doc:"How far from the task, in both directions"`
-}) (*answer[taskGraph], error) {
-	g, err := s.Tasks.Graph(ctx, workspace(ctx), in.id(), in.Hops)
-	if err != nil {
-		return nil, err
-	}
-	out := taskGraph{Nodes: make([]graphNode, len(g.Nodes)), Edges: make([]graphEdge, len(g.Edges)), Truncated: g.Truncated}
-	waiting := []task.Task{}
-	for _, n := range g.Nodes {
-		if waits(n.Task) {
-			waiting = append(waiting, n.Task)
-		}
-	}
-	reasons, err := s.Coordinator.Main(ctx, workspace(ctx), waiting)
-	if err != nil {
-		return nil, err
-	}
-	for i, n := range g.Nodes {
-		out.Nodes[i] = graphNode{ID: n.ID, Title: n.Title, Status: n.Status, ReasonCode: reasons[n.ID].Code, Hops: n.Hops}
-	}
-	for i, e := range g.Edges {
-		out.Edges[i] = graphEdge{e.From, e.To, e.Blocking}
-	}
-	return answered(out), nil
-}
-
-// taskPlace reads the cursor of a listing of tasks: a time, a priority and an id.
-func taskPlace(s string) (task.Place, error) {
-	c, err := parseCursor(s)
-	if err != nil || s == "" {
-		return task.Place{}, err
-	}
-	priority, id, _ := strings.Cut(c.key, ".")
-	n, wrong := strconv.Atoi(priority)
-	key, bad := uuid.Parse(id)
-	if wrong != nil || bad != nil || n < 1 || n > 10 {
-		return task.Place{}, badCursor
-	}
-	return task.Place{Priority: n, At: c.at, ID: key.String()}, nil
-}
-
 // getTask is called by the Engine Room, scripts, lanekeeper tasks, and by agents for their own tasks.
 func (s *server) getTask(ctx context.Context, in *IDPath) (*versioned[taskItem], error) {
 	t, err := s.readTask(ctx, in.id())
@@ -368,50 +256,6 @@ func (s *server) archiveTask(ctx context.Context, in *struct {
 	return s.changeTask(ctx, "task.archive", in.id(), func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
 		return s.Tasks.Archive(ctx, tx, in.id(), by)
 	})
-}
-
-// taskReason is one reason why a task does not run.
-type taskReason struct {
-	Code     task.Code   `json:"code" enum:"dependency,dependency_failed,thread,no_agent,agents_full,budget,paused,backoff,cancelled,failed,ended,assigned,running"`
-	Message  string      `json:"message"`
-	TaskID   string      `json:"taskId,omitempty" format:"uuid" doc:"The task that it waits for"`
-	Status   task.Status `json:"status,omitempty" doc:"Of that task"`
-	ThreadID string      `json:"threadId,omitempty" format:"uuid"`
-	Until    *time.Time  `json:"until,omitempty"`
-}
-
-type taskExplanation struct {
-	Summary string       `json:"summary" doc:"In one sentence"`
-	Reasons []taskReason `json:"reasons" nullable:"false" doc:"The main reason first; at most 20 dependencies"`
-}
-
-// explainTask says why a task is not running. It is called by the Engine Room and lanekeeper tasks.
-func (s *server) explainTask(ctx context.Context, in *IDPath) (*answer[taskExplanation], error) {
-	summary, reasons, err := s.Coordinator.Why(ctx, workspace(ctx), in.id())
-	if err != nil {
-		return nil, err
-	}
-	out := taskExplanation{Summary: summary, Reasons: make([]taskReason, len(reasons))}
-	for i, r := range reasons {
-		out.Reasons[i] = taskReason{Code: r.Code, Message: r.Message, TaskID: r.Task, Status: r.Status, ThreadID: r.Thread, Until: utc(r.Until)}
-	}
-	t, err := s.Tasks.Get(ctx, workspace(ctx), in.id())
-	if err != nil {
-		return nil, err
-	}
-	unpaid, err := s.whyUnpaid(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	if unpaid != nil && !slices.ContainsFunc(reasons, func(r task.Reason) bool { return r.Code == task.WaitsForBudget }) {
-		if t.Status == task.Paused {
-			out.Reasons = nil // nobody has to resume it: the budget holds it up
-		}
-		if out.Reasons = append(out.Reasons, *unpaid); len(out.Reasons) == 1 {
-			out.Summary = unpaid.Message
-		}
-	}
-	return answered(out), nil
 }
 
 // taskProblem is the problem of an error of package task, or nil.

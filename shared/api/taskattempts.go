@@ -1,0 +1,376 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+)
+
+// claimInput is the request of a claim.
+type claimInput struct {
+	IDPath
+	Body *struct {
+		Attempts *[]attemptName `json:"attempts,omitempty" maxItems:"1000" doc:"Those that you work on. If you have another one that runs, the answer to its claim was lost: it is answered again. So send one claim at a time per agent"`
+	}
+}
+
+type attemptName struct {
+	TaskID  string `json:"taskId" format:"uuid"`
+	Attempt int    `json:"attempt" minimum:"1"`
+}
+
+// claimed is the answer to a claim.
+type claimed struct {
+	Status int
+	Body   *taskItem
+}
+
+// maxBroken is the number of tasks whose input can't be completed after which a claim gives up.
+const maxBroken = 10
+
+var noCoordinator = problem.New(http.StatusServiceUnavailable, "no_coordinator",
+	"no coordinator runs here: nobody gives tasks to agents").Later(retryOutage)
+
+// claimTask gives an agent its next task, which runs from then on. Its input has the values of the
+// secrets that it names. It is called by agents that pull.
+func (s *server) claimTask(ctx context.Context, in *claimInput) (*claimed, error) {
+	if err := itself(ctx, in.id()); err != nil {
+		return nil, err
+	}
+	if s.Claim == nil {
+		return nil, noCoordinator
+	}
+	if by, _ := auth.From(ctx); by.Kind != auth.Agent { // of an agent, its token says that it is there
+		if a, err := s.Agents.Get(ctx, by.Workspace, in.id()); err != nil {
+			return nil, err
+		} else if a.Status == agent.Terminated {
+			return nil, &agent.StatusError{Status: a.Status, What: "a claim"}
+		}
+	}
+	for range maxBroken {
+		t, found, err := s.nextTask(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			break
+		}
+		given, err := s.Tasks.GivenInput(ctx, workspace(ctx), t, s.Secrets)
+		if task.Unreadable(err) && !errors.Is(err, secret.ErrNoKey) { // without the key, no task is at fault
+			if err := s.broken(ctx, in.id(), t, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, s.unanswered(ctx, t, err)
+		}
+		item := taskOf(t)
+		item.InputContext = given
+		if item.Model, err = s.Agents.ModelOf(ctx, workspace(ctx), agent.Attempt{Task: t.ID, Number: t.Attempt}); err != nil {
+			return nil, s.unanswered(ctx, t, err)
+		}
+		return &claimed{Status: http.StatusOK, Body: &item}, nil
+	}
+	return &claimed{Status: http.StatusNoContent}, nil
+}
+
+// nextTask returns a task that runs and that the agent does not know of, or its next one.
+func (s *server) nextTask(ctx context.Context, in *claimInput) (task.Task, bool, error) {
+	ws := workspace(ctx)
+	if in.Body != nil && in.Body.Attempts != nil {
+		runs, err := s.Agents.Running(ctx, ws, in.id())
+		if err != nil {
+			return task.Task{}, false, err
+		}
+		for _, at := range runs {
+			if slices.ContainsFunc(*in.Body.Attempts, func(n attemptName) bool { return strings.ToLower(n.TaskID) == at.Task && n.Attempt == at.Number }) {
+				continue
+			}
+			t, err := s.Tasks.Get(ctx, ws, at.Task)
+			if err != nil {
+				return task.Task{}, false, err
+			}
+			if t.Agent == in.id() && t.Attempt == at.Number && t.Status == task.Running { // it may have changed between the reads
+				return t, true, nil
+			}
+		}
+	}
+	return s.Claim(ctx, ws, in.id())
+}
+
+// broken ends an agent's attempt whose input names a secret that is not there: no retry helps. It
+// changes nothing if the agent has lost the attempt by then.
+func (s *server) broken(ctx context.Context, of string, t task.Task, why error) error {
+	_, err := s.changeTask(ctx, "task.fail", t.ID, func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
+		return s.Tasks.Fail(ctx, tx, task.Report{Task: t.ID, Attempt: t.Attempt, Actor: by, Agent: of},
+			task.Failure{Error: "inputContext: " + why.Error(), Final: true})
+	}, "attempt", t.Attempt)
+	if _, lost := errors.AsType[*task.StaleError](err); lost {
+		return nil
+	}
+	return err
+}
+
+// unanswered gives back the attempt of a claim that could not be answered, so that the coordinator
+// assigns the task again after its backoff. It returns why.
+func (s *server) unanswered(ctx context.Context, t task.Task, why error) error {
+	last, cancel := lane.LastWrites(ctx)
+	defer cancel()
+	_, err := s.changeTask(last, "task.give_back", t.ID, func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
+		lost := []task.Report{{Task: t.ID, Attempt: t.Attempt, Actor: by}}
+		if _, err := s.Tasks.RecoverAll(ctx, tx, lost, "the claim could not be answered: "+why.Error()); err != nil {
+			return task.Task{}, err
+		}
+		return s.Tasks.GetIn(ctx, tx, t.ID)
+	}, "attempt", t.Attempt)
+	if err != nil {
+		s.Log.WarnContext(ctx, "a claim was not answered, and its attempt could not be given back", "task", t.ID, "attempt",
+			t.Attempt, "error", err)
+	}
+	return why
+}
+
+// reportOf is a report of the caller. An agent reports for itself, and an ADMIN for any agent.
+func reportOf(ctx context.Context, id string, attempt int) task.Report {
+	by, _ := auth.From(ctx)
+	r := task.Report{Task: id, Attempt: attempt, Actor: principal(by)}
+	if by.Kind == auth.Agent {
+		r.Agent = by.ID
+	}
+	return r
+}
+
+// ended terminates the caller if it is an agent that drains, and that has just ended its last attempt.
+// The report is stored by then. After a failure here, the agent's next heartbeat or the coordinator's
+// next cycle terminates the agent.
+func (s *server) ended(ctx context.Context, t *versioned[taskItem], err error) (*versioned[taskItem], error) {
+	if by, _ := auth.From(ctx); err == nil && by.Kind == auth.Agent {
+		if err := s.Agents.EndIfDrained(ctx, by.Workspace, by.ID); err != nil {
+			s.Log.WarnContext(ctx, "an agent may have drained, which could not be checked", "agent", by.ID, "error", err)
+		}
+	}
+	return t, err
+}
+
+// TaskReport is the attempt that a report is about.
+type TaskReport struct {
+	Attempt int `json:"attempt,omitempty" minimum:"1" doc:"The attempt that it is about; left out: the present one"`
+}
+
+// advanceTask is called by agents, and by scripts that act for one.
+func (s *server) advanceTask(ctx context.Context, in *struct {
+	IDPath
+	Body struct {
+		TaskReport
+		ProgressPercent *int            `json:"progressPercent,omitempty" minimum:"0" maximum:"100"`
+		CurrentStep     *string         `json:"currentStep,omitempty" maxLength:"1000"`
+		CheckpointData  json.RawMessage `json:"checkpointData,omitempty" doc:"Any JSON of 256 KiB at most; the next attempt gets it"`
+	}
+}) (*versioned[taskItem], error) {
+	b := in.Body
+	return s.changeTask(ctx, "task.progress", in.id(), func(ctx context.Context, tx *db.Tx, _ string) (task.Task, error) {
+		is, changed, err := s.Tasks.Advance(ctx, tx, reportOf(ctx, in.id(), b.Attempt),
+			task.Progress{Percent: b.ProgressPercent, Step: b.CurrentStep, Checkpoint: b.CheckpointData})
+		if err == nil && !changed {
+			err = errNoChange
+		}
+		return is, err
+	}, "attempt", b.Attempt)
+}
+
+// completeTask is called by agents, and by scripts that act for one.
+func (s *server) completeTask(ctx context.Context, in *struct {
+	IDPath
+	Body struct {
+		TaskReport
+		OutputResult json.RawMessage `json:"outputResult,omitempty" doc:"Any JSON of 256 KiB at most"`
+		Summary      string          `json:"summary,omitempty" maxLength:"16000"`
+	}
+}) (*versioned[taskItem], error) {
+	b := in.Body
+	var done task.Task
+	t, err := s.changeTask(ctx, "task.complete", in.id(), func(ctx context.Context, tx *db.Tx, _ string) (is task.Task, err error) {
+		done, err = s.Tasks.Complete(ctx, tx, reportOf(ctx, in.id(), b.Attempt), b.OutputResult, b.Summary)
+		return done, err
+	}, "attempt", b.Attempt)
+	if err == nil {
+		s.Live.Ended(ctx, workspace(ctx), done)
+	}
+	return s.ended(ctx, t, err)
+}
+
+// failTask is called by agents, and by scripts that act for one.
+func (s *server) failTask(ctx context.Context, in *struct {
+	IDPath
+	Body struct {
+		TaskReport
+		Error      string `json:"error" minLength:"1" maxLength:"16000"`
+		StackTrace string `json:"stackTrace,omitempty" maxLength:"32000"`
+		Retryable  *bool  `json:"retryable,omitempty" doc:"False: no retry would help; true unless given"`
+	}
+}) (*versioned[taskItem], error) {
+	b := in.Body
+	t, err := s.changeTask(ctx, "task.fail", in.id(), func(ctx context.Context, tx *db.Tx, _ string) (task.Task, error) {
+		f := task.Failure{Error: b.Error, StackTrace: b.StackTrace, Final: b.Retryable != nil && !*b.Retryable}
+		return s.Tasks.Fail(ctx, tx, reportOf(ctx, in.id(), b.Attempt), f)
+	}, "attempt", b.Attempt)
+	return s.ended(ctx, t, err)
+}
+
+// coverOf lists the budgets that cover a task.
+func coverOf(t task.Task) budget.Cover {
+	return budget.Cover{Task: t.ID, Milestone: t.Milestone, Project: t.Project, Agent: t.Agent}
+}
+
+// levelItem is a budget that covers a task.
+type levelItem struct {
+	BudgetID  string       `json:"budgetId" format:"uuid"`
+	Scope     budget.Scope `json:"scope" enum:"global,project,milestone,task,agent,skill"`
+	ScopeID   string       `json:"scopeId,omitempty"`
+	Allocated int64        `json:"allocated"`
+	Consumed  int64        `json:"consumed"`
+	Reserved  int64        `json:"reserved"`
+	Remaining int64        `json:"remaining"`
+	Overdraft int64        `json:"overdraft"`
+	PeriodEnd time.Time    `json:"periodEnd"`
+}
+
+// usageReported answers a report of usage.
+type usageReported struct {
+	TaskID       string      `json:"taskId" format:"uuid"`
+	Attempt      int         `json:"attempt"`
+	TotalTokens  int64       `json:"totalTokens" doc:"That were reported"`
+	CostMicroUSD *int64      `json:"costMicroUsd" doc:"Null: the model has no price"`
+	Budgets      []levelItem `json:"budgets" nullable:"false" doc:"Those that cover the task, after the report"`
+	Order        string      `json:"order" enum:"continue,pause" doc:"pause: a budget is spent and the task is paused: stop working on it, and report nothing more on the attempt"`
+	Reason       string      `json:"reason,omitempty"`
+}
+
+type usageReportInput struct {
+	IDPath
+	Body struct {
+		TaskReport
+		InputTokens      int64  `json:"inputTokens" minimum:"0" maximum:"1000000000" doc:"Those neither read from nor written to a cache"`
+		OutputTokens     int64  `json:"outputTokens" minimum:"0" maximum:"1000000000"`
+		CacheReadTokens  int64  `json:"cacheReadTokens,omitempty" minimum:"0" maximum:"1000000000"`
+		CacheWriteTokens int64  `json:"cacheWriteTokens,omitempty" minimum:"0" maximum:"1000000000"`
+		Model            string `json:"model" minLength:"1" maxLength:"512"`
+		Operation        string `json:"operation,omitempty" maxLength:"100" doc:"What it was for; model_call unless given"`
+	}
+}
+
+// reportUsage counts what an attempt has used, and pauses the task if a budget is spent. It is called
+// by agents, and by scripts that act for one.
+func (s *server) reportUsage(ctx context.Context, in *usageReportInput) (*answer[usageReported], error) {
+	b := in.Body
+	read, err := s.readTask(ctx, in.id())
+	if err != nil {
+		return nil, err
+	}
+	var out budget.Reported
+	var t task.Task
+	err = s.change(ctx, "task.usage", func(ctx context.Context, tx *db.Tx) error {
+		cover := coverOf(read)
+		ledger, err := s.Budgets.Lock(ctx, tx, []budget.Cover{cover})
+		if err != nil {
+			return err
+		}
+		report := reportOf(ctx, in.id(), b.Attempt)
+		if t, err = s.Tasks.Present(ctx, tx, report); err != nil {
+			return err
+		}
+		if t.Agent != read.Agent { // it was given to another agent before it was locked
+			return &task.StaleError{Task: t.ID, Attempt: read.Attempt, Present: t.Attempt, Actor: report.Actor}
+		}
+		out, err = s.Budgets.Report(ctx, tx, ledger, budget.Report{
+			Usage: llm.Usage{
+				PromptTokens: int(b.InputTokens), CompletionTokens: int(b.OutputTokens),
+				CacheReadTokens: int(b.CacheReadTokens), CacheWriteTokens: int(b.CacheWriteTokens),
+			},
+			Cover: cover, Attempt: t.Attempt, Session: t.Session, Model: b.Model, Operation: b.Operation,
+		})
+		if err != nil || out.Exhausted == nil {
+			return err
+		}
+		t, err = s.Tasks.Pause(ctx, tx, t.ID, budget.Automatic, budget.PauseReason, spentBy(*out.Exhausted).Why())
+		return err
+	}, "task", in.id(), "attempt", b.Attempt, "model", b.Model)
+	s.noteStale(ctx, in.id(), err)
+	if err != nil {
+		return nil, err
+	}
+	answer := usageReported{TaskID: t.ID, Attempt: t.Attempt, TotalTokens: out.Tokens,
+		Budgets: make([]levelItem, len(out.Budgets)), Order: "continue"}
+	if out.Priced {
+		answer.CostMicroUSD = &out.MicroUSD
+	}
+	for i, b := range out.Budgets {
+		answer.Budgets[i] = levelItem{
+			BudgetID: b.ID, Scope: b.Scope, ScopeID: b.ScopeID, Allocated: b.Tokens.Allocated, Consumed: b.Tokens.Consumed,
+			Reserved: b.Tokens.Reserved, Remaining: max(0, b.Tokens.Remaining()), Overdraft: b.Tokens.Overdraft(), PeriodEnd: b.End.UTC(),
+		}
+	}
+	if out.Exhausted != nil {
+		_, _ = s.ended(ctx, nil, nil) // it may have been the last attempt of an agent that drains
+		answer.Order, answer.Reason = "pause", spentBy(*out.Exhausted).Why()
+	}
+	return answered(answer), nil
+}
+
+func spentBy(b budget.Budget) budget.Overspent {
+	return budget.Overspent{Scope: b.Scope, ScopeID: b.ScopeID, FreesAt: b.End}
+}
+
+// noteStale logs that a report on another attempt than the present one was refused.
+func (s *server) noteStale(ctx context.Context, id string, err error) {
+	stale, ok := errors.AsType[*task.StaleError](err)
+	if !ok {
+		return
+	}
+	if err := s.Tasks.NoteConflict(ctx, workspace(ctx), stale); err != nil {
+		s.Log.WarnContext(ctx, "a report on an old attempt was refused, which could not be logged", "task", id, "error", err)
+	}
+}
+
+// usageVerdict says whether what a task has used is in proportion to what it has changed.
+type usageVerdict struct {
+	Result         budget.Verdict `json:"result" enum:"valid,invalid,not_applicable"`
+	ExpectedTokens int64          `json:"expectedTokens" doc:"150 for each changed line"`
+	UsedTokens     int64          `json:"usedTokens" doc:"By all attempts"`
+	Efficiency     *float64       `json:"efficiency" doc:"expectedTokens / usedTokens; under 0.5 is invalid; null: not applicable"`
+	Reason         string         `json:"reason"`
+	Recommendation string         `json:"recommendation"`
+}
+
+// validateUsage is called by agents before they commit, and by scripts that act for one.
+func (s *server) validateUsage(ctx context.Context, in *struct {
+	IDPath
+	Body struct {
+		LinesChanged int64 `json:"linesChanged" minimum:"0" maximum:"100000000"`
+		TestsAdded   int64 `json:"testsAdded,omitempty" minimum:"0" maximum:"100000000" doc:"Their lines count as changed; the number itself changes nothing"`
+	}
+}) (*answer[usageVerdict], error) {
+	if _, err := s.readTask(ctx, in.id()); err != nil {
+		return nil, err
+	}
+	v, err := s.Budgets.Validate(ctx, workspace(ctx), in.id(), in.Body.LinesChanged)
+	if err != nil {
+		return nil, err
+	}
+	return answered(usageVerdict{v.Verdict, v.Expected, v.Used, v.Efficiency, v.Reason, v.Recommendation}), nil
+}
