@@ -122,10 +122,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Approval, 
 	if err := s.DB.Read(ctx, ws, &b); err != nil {
 		return Approval{}, fmt.Errorf("read approval: %w", err)
 	}
-	if len(*found) == 0 {
-		return Approval{}, fmt.Errorf("read approval: %w", db.ErrNoRows)
-	}
-	return (*found)[0], nil
+	return db.First(*found, fmt.Errorf("read approval: %w", db.ErrNoRows))
 }
 
 // GetIn is [Store.Get] in a transaction.
@@ -134,10 +131,7 @@ func (s *Store) GetIn(ctx context.Context, tx execution.Tx, id string) (Approval
 	if err := tx.Each(ctx, collect(&found), s.q.Get, id); err != nil {
 		return Approval{}, fmt.Errorf("read approval: %w", err)
 	}
-	if len(found) == 0 {
-		return Approval{}, fmt.Errorf("read approval: %w", db.ErrNoRows)
-	}
-	return found[0], nil
+	return db.First(found, fmt.Errorf("read approval: %w", db.ErrNoRows))
 }
 
 // Look adds a look at one to a batch; empty when there is none.

@@ -149,10 +149,7 @@ func (s *Store) Key(ctx context.Context, ws db.Workspace, id string) (APIKey, er
 	if err := s.db.Each(ctx, ws, collectKeys(&found), s.q.KeyByID, id); err != nil {
 		return APIKey{}, fmt.Errorf("read a key: %w", err)
 	}
-	if len(found) == 0 {
-		return APIKey{}, ErrNotFound
-	}
-	return found[0], nil
+	return db.First(found, ErrNotFound)
 }
 
 // SiteKeyEdits are the fields of a site key to change. A nil field is left as it is.
@@ -187,10 +184,7 @@ func (s *Store) EditSiteKey(ctx context.Context, tx *db.Tx, id string, e SiteKey
 	if err := tx.Each(ctx, collectKeys(&edited), s.q.EditSiteKey, id, name, origins, e.Persona); err != nil {
 		return APIKey{}, fmt.Errorf("change a site key: %w", err)
 	}
-	if len(edited) == 0 {
-		return APIKey{}, ErrNotFound
-	}
-	return edited[0], nil
+	return db.First(edited, ErrNotFound)
 }
 
 // RevokeKey revokes a key permanently and returns it. A revoked key stays as it is. Errors:
@@ -203,10 +197,7 @@ func (s *Store) RevokeKey(ctx context.Context, tx *db.Tx, id string) (APIKey, er
 	if err := tx.Each(ctx, collectKeys(&revoked), s.q.RevokeKey, id); err != nil {
 		return APIKey{}, fmt.Errorf("revoke a key: %w", err)
 	}
-	if len(revoked) == 0 {
-		return APIKey{}, ErrNotFound
-	}
-	return revoked[0], nil
+	return db.First(revoked, ErrNotFound)
 }
 
 func collectKeys(into *[]APIKey) func(db.Scan) error {

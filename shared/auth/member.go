@@ -181,10 +181,7 @@ func only(found []Person, err error) (Person, error) {
 	if err != nil {
 		return Person{}, fmt.Errorf("read a member: %w", err)
 	}
-	if len(found) == 0 {
-		return Person{}, ErrNotFound
-	}
-	return found[0], nil
+	return db.First(found, ErrNotFound)
 }
 
 func collectPeople(into *[]Person) func(db.Scan) error {

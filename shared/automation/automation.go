@@ -111,7 +111,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, ref string) (Automatio
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, idOf(ref), ref); err != nil {
 		return Automation{}, fmt.Errorf("read an automation: %w", err)
 	}
-	return first(found)
+	return db.First(found, ErrNotFound)
 }
 
 // GetIn adds a read of an automation to a batch, by id or name. The list is empty when there is none.
@@ -125,13 +125,6 @@ func (s *Store) GetIn(b *db.Batch, ref string) *[]Automation {
 func idOf(ref string) string {
 	id, _ := uuid.Parse(ref)
 	return id.String()
-}
-
-func first(found []Automation) (Automation, error) {
-	if len(found) == 0 {
-		return Automation{}, ErrNotFound
-	}
-	return found[0], nil
 }
 
 // Filter narrows a listing. Empty fields match everything.

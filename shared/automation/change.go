@@ -49,7 +49,7 @@ func (s *Store) Create(ctx context.Context, tx Tx, a Automation) (Automation, er
 	if err != nil {
 		return Automation{}, fmt.Errorf("create an automation: %w", err)
 	}
-	return first(written)
+	return db.First(written, ErrNotFound)
 }
 
 // Patch is a change of an automation. A nil field stays as it is. A cron expression replaces an
@@ -137,10 +137,7 @@ func (s *Store) put(ctx context.Context, tx Tx, a Automation) (Automation, error
 	if err != nil {
 		return Automation{}, fmt.Errorf("change an automation: %w", err)
 	}
-	if len(written) == 0 {
-		return Automation{}, ErrChanged
-	}
-	return written[0], nil
+	return db.First(written, ErrChanged)
 }
 
 // DisableUsing disables all automations of a skill on behalf of self-healing. It returns their ids.

@@ -14,10 +14,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Budget, er
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id, nil); err != nil {
 		return Budget{}, fmt.Errorf("read a budget: %w", err)
 	}
-	if len(found) == 0 {
-		return Budget{}, ErrNotFound
-	}
-	return found[0], nil
+	return db.First(found, ErrNotFound)
 }
 
 // Filter narrows a listing. Empty fields have no effect.

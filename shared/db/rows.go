@@ -14,6 +14,14 @@ func Append[T any](into *[]T, read func(scan Scan, row *T) error) func(Scan) err
 	}
 }
 
+// First returns the first row, and none when there is no row.
+func First[T any](rows []T, none error) (T, error) {
+	if len(rows) == 0 {
+		return *new(T), none
+	}
+	return rows[0], nil
+}
+
 // Optional returns a destination for a column that may be null. Null leaves into as it is.
 func Optional[T any](into *T) any { return &optional[T]{into: into} }
 

@@ -69,10 +69,7 @@ func (s *Store) Delivery(ctx context.Context, ws db.Workspace, id string) (Deliv
 	if err := s.db.Each(ctx, ws, collectDeliveries(&found), s.q.Delivery, id); err != nil {
 		return Delivery{}, fmt.Errorf("read a delivery: %w", err)
 	}
-	if len(found) == 0 {
-		return Delivery{}, ErrNoDelivery
-	}
-	return found[0], nil
+	return db.First(found, ErrNoDelivery)
 }
 
 // Filter narrows a listing of deliveries. Empty fields match all.
@@ -120,7 +117,7 @@ func (s *Store) Redeliver(ctx context.Context, tx *db.Tx, id string) (Delivery, 
 	if err := tx.Each(ctx, collect(&to), s.q.Get, d.Endpoint); err != nil {
 		return d, fmt.Errorf("redeliver %s: %w", id, err)
 	}
-	e, err := first(to)
+	e, err := db.First(to, ErrNotFound)
 	switch {
 	case err != nil:
 		return d, err

@@ -49,7 +49,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Endpoint, 
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
 		return Endpoint{}, fmt.Errorf("read a webhook endpoint: %w", err)
 	}
-	return first(found)
+	return db.First(found, ErrNotFound)
 }
 
 // List lists endpoints, newest first.
@@ -106,7 +106,7 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, d Draft) (Endpoint, error
 	if err := tx.Each(ctx, collect(&made), s.q.Insert, d.ID, d.URL, filter, d.Description, d.Challenge, d.Enabled, d.sealed, d.CreatedBy); err != nil {
 		return Endpoint{}, fmt.Errorf("create a webhook endpoint: %w", err)
 	}
-	return first(made)
+	return db.First(made, ErrNotFound)
 }
 
 // Check validates a changed endpoint. Errors: [problem.InvalidError].
@@ -126,10 +126,7 @@ func (s *Store) Update(ctx context.Context, tx *db.Tx, e Endpoint) (Endpoint, er
 	if err := tx.Each(ctx, collect(&made), s.q.Update, e.ID, e.Version, e.URL, filter, e.Description, e.Challenge, e.Enabled); err != nil {
 		return Endpoint{}, fmt.Errorf("change a webhook endpoint: %w", err)
 	}
-	if len(made) == 0 {
-		return Endpoint{}, ErrChanged
-	}
-	return made[0], nil
+	return db.First(made, ErrChanged)
 }
 
 // overlap is how long requests are signed with the previous secret too.
@@ -142,7 +139,7 @@ func (s *Store) Rotate(ctx context.Context, tx *db.Tx, d Draft) (Endpoint, error
 	if err := tx.Each(ctx, collect(&made), s.q.Rotate, d.ID, d.sealed, overlap.Milliseconds()); err != nil {
 		return Endpoint{}, fmt.Errorf("rotate the secret of a webhook endpoint: %w", err)
 	}
-	return first(made)
+	return db.First(made, ErrNotFound)
 }
 
 // Delete deletes an endpoint. Its deliveries remain; what was due to it is dead. Errors:
@@ -156,13 +153,6 @@ func (s *Store) Delete(ctx context.Context, tx *db.Tx, id string) error {
 		return ErrNotFound
 	}
 	return nil
-}
-
-func first(found []Endpoint) (Endpoint, error) {
-	if len(found) == 0 {
-		return Endpoint{}, ErrNotFound
-	}
-	return found[0], nil
 }
 
 func collect(into *[]Endpoint) func(db.Scan) error {

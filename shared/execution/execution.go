@@ -202,10 +202,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Execution,
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
 		return Execution{}, fmt.Errorf("read execution: %w", err)
 	}
-	if len(found) == 0 {
-		return Execution{}, fmt.Errorf("read execution: %w", db.ErrNoRows)
-	}
-	return found[0], nil
+	return db.First(found, fmt.Errorf("read execution: %w", db.ErrNoRows))
 }
 
 // GetIn adds the read of an execution to a batch. The result is empty when there is none.

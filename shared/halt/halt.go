@@ -76,10 +76,7 @@ func (s *Store) Set(ctx context.Context, tx *db.Tx, k Switch) (Switch, error) {
 	if err := tx.Each(ctx, switches(&on), s.q.On, k.Scope, k.Target); err != nil {
 		return Switch{}, fmt.Errorf("set a kill switch: %w", err)
 	}
-	if len(on) == 0 {
-		return Switch{}, errors.New("the kill switch that was set is not there")
-	}
-	return on[0], nil
+	return db.First(on, errors.New("the kill switch that was set is not there"))
 }
 
 // Release turns a switch off. Errors: [ErrNotFound].
@@ -88,10 +85,7 @@ func (s *Store) Release(ctx context.Context, tx *db.Tx, id, by string) (Switch, 
 	if err := tx.Each(ctx, switches(&released), s.q.Release, id, by); err != nil {
 		return Switch{}, fmt.Errorf("release a kill switch: %w", err)
 	}
-	if len(released) == 0 {
-		return Switch{}, ErrNotFound
-	}
-	return released[0], nil
+	return db.First(released, ErrNotFound)
 }
 
 // Switches lists the switches that are on.
@@ -158,10 +152,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Switch, er
 	if err := s.db.Each(ctx, ws, switches(&found), s.q.Get, id); err != nil {
 		return Switch{}, fmt.Errorf("read a kill switch: %w", err)
 	}
-	if len(found) == 0 {
-		return Switch{}, ErrNotFound
-	}
-	return found[0], nil
+	return db.First(found, ErrNotFound)
 }
 
 func switches(into *[]Switch) func(db.Scan) error {

@@ -426,10 +426,7 @@ func (s *Store) getIn(ctx context.Context, tx Tx, id string) (Heal, error) {
 	if err := tx.Each(ctx, collect(&found), s.q.Get, id); err != nil {
 		return Heal{}, fmt.Errorf("read heal %s: %w", id, err)
 	}
-	if len(found) == 0 {
-		return Heal{}, ErrNotFound
-	}
-	return found[0], nil
+	return db.First(found, ErrNotFound)
 }
 
 // Get reads an entry. Errors: [ErrNotFound].
@@ -438,10 +435,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Heal, erro
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
 		return Heal{}, fmt.Errorf("read heal %s: %w", id, err)
 	}
-	if len(found) == 0 {
-		return Heal{}, ErrNotFound
-	}
-	return found[0], nil
+	return db.First(found, ErrNotFound)
 }
 
 // Filter narrows a listing. Empty fields match everything.

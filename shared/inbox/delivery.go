@@ -143,10 +143,7 @@ func (s *Store) Delivery(ctx context.Context, ws db.Workspace, id string) (Deliv
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
 		return Delivery{}, fmt.Errorf("read a delivery: %w", err)
 	}
-	if len(found) == 0 {
-		return Delivery{}, fmt.Errorf("read a delivery: %w", db.ErrNoRows)
-	}
-	return found[0], nil
+	return db.First(found, fmt.Errorf("read a delivery: %w", db.ErrNoRows))
 }
 
 // DeliveryIn adds the read of a delivery to a batch. The result is empty when there is none.

@@ -82,10 +82,7 @@ func (s *Store) Find(ctx context.Context, slug, name string) (Found, error) {
 	if err != nil {
 		return Found{}, fmt.Errorf("find a webhook source: %w", err)
 	}
-	if len(found) == 0 {
-		return Found{}, ErrNotFound
-	}
-	return found[0], nil
+	return db.First(found, ErrNotFound)
 }
 
 // maxOpened is the largest number of decrypted secrets that are cached. The cache avoids a call to
@@ -154,7 +151,7 @@ func (s *Store) Source(ctx context.Context, ws db.Workspace, ref string) (Source
 	if err := s.db.Each(ctx, ws, collectSources(&found), s.q.GetSource, idOf(ref), ref); err != nil {
 		return Source{}, fmt.Errorf("read a webhook source: %w", err)
 	}
-	return first(found)
+	return db.First(found, ErrNotFound)
 }
 
 // SourceIn adds the read of a source by its id to a batch. The result is empty when there is none.
@@ -288,14 +285,7 @@ func written(made []Source, err error, what string) (Source, error) {
 	if err != nil {
 		return Source{}, fmt.Errorf("%s a webhook source: %w", what, err)
 	}
-	return first(made)
-}
-
-func first(found []Source) (Source, error) {
-	if len(found) == 0 {
-		return Source{}, ErrNotFound
-	}
-	return found[0], nil
+	return db.First(made, ErrNotFound)
 }
 
 // idOf parses ref as an id. If ref is not an id, it returns an id that no row has.

@@ -42,10 +42,7 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, m Memory) (Memory, error)
 	if err != nil {
 		return Memory{}, fmt.Errorf("create memory: %w", err)
 	}
-	if len(written) == 0 {
-		return Memory{}, ErrTaken
-	}
-	return written[0], nil
+	return db.First(written, ErrTaken)
 }
 
 // Patch changes a memory that [Store.Get] returned, and returns the stored one. Errors:

@@ -110,10 +110,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Memory, er
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
 		return Memory{}, fmt.Errorf("read memory: %w", err)
 	}
-	if len(found) == 0 {
-		return Memory{}, fmt.Errorf("read memory: %w", db.ErrNoRows)
-	}
-	return found[0], nil
+	return db.First(found, fmt.Errorf("read memory: %w", db.ErrNoRows))
 }
 
 // Category is a category and the number of its memories.

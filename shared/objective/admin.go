@@ -236,10 +236,7 @@ func (a *Admin) read(ctx context.Context, tx *db.Tx, id string) (Objective, erro
 	if err := tx.Flush(ctx); err != nil {
 		return Objective{}, fmt.Errorf("read objective: %w", err)
 	}
-	if len(*found) == 0 {
-		return Objective{}, fmt.Errorf("read objective: %w", db.ErrNoRows)
-	}
-	return (*found)[0], nil
+	return db.First(*found, fmt.Errorf("read objective: %w", db.ErrNoRows))
 }
 
 func set[T any](to *T, from *T) {

@@ -202,10 +202,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Objective,
 	if err := s.db.Read(ctx, ws, &b); err != nil {
 		return Objective{}, fmt.Errorf("read objective: %w", err)
 	}
-	if len(*found) == 0 {
-		return Objective{}, fmt.Errorf("read objective: %w", db.ErrNoRows)
-	}
-	return (*found)[0], nil
+	return db.First(*found, fmt.Errorf("read objective: %w", db.ErrNoRows))
 }
 
 // CountPlanning queues the count of an attempt to plan, before the work starts.

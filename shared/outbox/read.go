@@ -13,10 +13,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Entry, err
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
 		return Entry{}, fmt.Errorf("read outbox row: %w", err)
 	}
-	if len(found) == 0 {
-		return Entry{}, fmt.Errorf("read outbox row: %w", db.ErrNoRows)
-	}
-	return found[0], nil
+	return db.First(found, fmt.Errorf("read outbox row: %w", db.ErrNoRows))
 }
 
 // Resend queues a row of an order key again that has failed or is uncertain. The row gets a new seq

@@ -19,10 +19,7 @@ func (s *Store) GetLocked(ctx context.Context, tx execution.Tx, id string) (Thre
 	if err := tx.Each(ctx, collect(&found), s.q.Get, id, -Idle.Milliseconds()); err != nil {
 		return Thread{}, err
 	}
-	if len(found) == 0 {
-		return Thread{}, db.ErrNoRows
-	}
-	return found[0], nil
+	return db.First(found, db.ErrNoRows)
 }
 
 // Answer queues a message of an execution that need not hold the thread, and may have ended: it is

@@ -143,10 +143,7 @@ func (s *Store) Open(ctx context.Context, ws db.Workspace, t Thread) (Thread, er
 	if err := s.db.Do(ctx, ws, &b); err != nil {
 		return Thread{}, fmt.Errorf("open thread: %w", err)
 	}
-	if len(found) == 0 {
-		return Thread{}, fmt.Errorf("open thread: %w", db.ErrNoRows)
-	}
-	return found[0], nil
+	return db.First(found, fmt.Errorf("open thread: %w", db.ErrNoRows))
 }
 
 // Change changes a thread. Fields that are nil stay as they are.
@@ -179,10 +176,7 @@ func (s *Store) Update(ctx context.Context, ws db.Workspace, id string, c Change
 	if err := s.db.Do(ctx, ws, &b); err != nil {
 		return Thread{}, fmt.Errorf("update thread: %w", err)
 	}
-	if len(*found) == 0 {
-		return Thread{}, fmt.Errorf("update thread %s: %w", id, db.ErrNoRows)
-	}
-	return (*found)[0], nil
+	return db.First(*found, fmt.Errorf("update thread %s: %w", id, db.ErrNoRows))
 }
 
 func checkMetadata(wrong *problem.InvalidError, metadata json.RawMessage) {
@@ -199,10 +193,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Thread, er
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id, -Idle.Milliseconds()); err != nil {
 		return Thread{}, fmt.Errorf("read thread: %w", err)
 	}
-	if len(found) == 0 {
-		return Thread{}, fmt.Errorf("read thread %s: %w", id, db.ErrNoRows)
-	}
-	return found[0], nil
+	return db.First(found, fmt.Errorf("read thread %s: %w", id, db.ErrNoRows))
 }
 
 // GetIn adds the read of a thread to a batch. The result is empty when there is none.

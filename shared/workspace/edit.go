@@ -92,10 +92,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace) (Workspace, error) {
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get); err != nil {
 		return Workspace{}, fmt.Errorf("read workspace: %w", err)
 	}
-	if len(found) == 0 {
-		return Workspace{}, fmt.Errorf("read workspace: %w", db.ErrNoRows)
-	}
-	return found[0], nil
+	return db.First(found, fmt.Errorf("read workspace: %w", db.ErrNoRows))
 }
 
 // List reads the existing workspaces among ids, sorted by slug, in one round trip. The caller
@@ -183,10 +180,7 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, w Workspace, p Patch) (Wor
 	if err := tx.Each(ctx, collect(&written), s.q.Patch, w.Version, w.Name, json.RawMessage(raw)); err != nil {
 		return Workspace{}, fmt.Errorf("change workspace: %w", err)
 	}
-	if len(written) == 0 {
-		return Workspace{}, ErrChanged
-	}
-	return written[0], nil
+	return db.First(written, ErrChanged)
 }
 
 // Delete deletes a workspace with all its rows; the user records of its members stay. The
