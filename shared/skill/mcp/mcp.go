@@ -166,9 +166,10 @@ func (t *tool) notOpened(ctx context.Context, seen sight, secrets remote.Secrets
 // failed returns the error of a call that returned no result.
 func (t *tool) failed(seen sight, secrets remote.Secrets, err error) error {
 	told, isTold := errors.AsType[*rpcError](err)
+	_, tooLong := errors.AsType[*http.MaxBytesError](err)
 	answered := isTold && (seen.status == http.StatusBadRequest || seen.status != 0 && !seen.isRefused())
 	switch {
-	case seen.tooLong:
+	case tooLong:
 		return skill.Fail(skill.Theirs, "the tool's answer is longer than 1 MiB: it was not read")
 	case seen.err != nil:
 		return secrets.Failure(seen.err, t.out.Blocked, seen.mayHaveLeft())

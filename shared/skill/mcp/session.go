@@ -81,11 +81,10 @@ type session struct {
 
 // sight records what happened to one message.
 type sight struct {
-	err     error // of the transport
-	status  int   // of the answer; 0: none came
-	header  http.Header
-	tooLong bool
-	left    func() bool // nil: the message was never tried
+	err    error // of the transport
+	status int   // of the answer; 0: none came
+	header http.Header
+	left   func() bool // nil: the message was never tried
 }
 
 // mayHaveLeft reports whether the message may have reached the server.
@@ -106,7 +105,7 @@ func (s *session) open(ctx context.Context) error {
 	var found struct {
 		SupportedVersions []string `json:"supportedVersions"`
 	}
-	if err := s.call(ctx, "server/discover", map[string]any{}, &found); err == nil && slices.Contains(found.SupportedVersions, sessionless) {
+	if err := s.call(ctx, "server/discover", map[string]any{"_meta": map[string]any{}}, &found); err == nil && slices.Contains(found.SupportedVersions, sessionless) {
 		return nil
 	}
 	s.version = ""
@@ -122,9 +121,11 @@ func (s *session) open(ctx context.Context) error {
 	}
 	s.version = agreed.ProtocolVersion
 	s.sight = sight{}
-	if err := s.tell(ctx, message{Method: "notifications/initialized"}, &s.sight); err != nil {
+	resp, err := s.post(ctx, message{Method: "notifications/initialized"}, &s.sight)
+	if err != nil {
 		return err
 	}
+	_ = resp.Body.Close()
 	if s.sight.isRefused() {
 		return fmt.Errorf("the server answered %d", s.sight.status)
 	}
@@ -138,14 +139,10 @@ var (
 )
 
 // call sends a request, waits for its answer and decodes the result into result. An error of the server
-// is a [rpcError].
+// is a [rpcError]. Without sessions, params have a _meta.
 func (s *session) call(ctx context.Context, method string, params map[string]any, result any) error {
 	if s.version == sessionless {
-		meta, _ := params["_meta"].(map[string]any)
-		if meta == nil {
-			meta = map[string]any{}
-			params["_meta"] = meta
-		}
+		meta := params["_meta"].(map[string]any)
 		meta["io.modelcontextprotocol/protocolVersion"] = s.version
 		meta["io.modelcontextprotocol/clientInfo"] = self
 		meta["io.modelcontextprotocol/clientCapabilities"] = nothing
@@ -177,7 +174,7 @@ func (s *session) call(ctx context.Context, method string, params map[string]any
 
 // read reads the answer to the last request.
 func (s *session) read(ctx context.Context, resp *http.Response) (reply, error) {
-	body := &bounded{resp.Body, maxStream, &s.sight.tooLong}
+	body := http.MaxBytesReader(nil, resp.Body, maxStream)
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if s.sight.isRefused() || media == "application/json" {
 		var r reply
@@ -227,14 +224,14 @@ func (s *session) answer(ctx context.Context, asked reply) {
 	if asked.Method != "ping" {
 		m.Result, m.Error = nil, &rpcError{codeMethodNotFound, "the client offers nothing"}
 	}
-	s.tellBriefly(ctx, m)
+	s.tell(ctx, m)
 }
 
 // cancelled tells the server that nobody waits for the last request. Without sessions, the end of the
 // request says so.
 func (s *session) cancelled(ctx context.Context) {
 	if s.version != sessionless {
-		s.tellBriefly(ctx, message{Method: "notifications/cancelled", Params: map[string]any{"requestId": s.calls, "reason": "out of time"}})
+		s.tell(ctx, message{Method: "notifications/cancelled", Params: map[string]any{"requestId": s.calls, "reason": "out of time"}})
 	}
 }
 
@@ -250,20 +247,14 @@ func (s *session) close(ctx context.Context) {
 	}
 }
 
-// tell sends a message that has no answer.
-func (s *session) tell(ctx context.Context, m message, seen *sight) error {
-	resp, err := s.post(ctx, m, seen)
-	if err != nil {
-		return err
-	}
-	return resp.Body.Close()
-}
-
-// tellBriefly tells also when the call's time is over, and does not mind whether it arrives.
-func (s *session) tellBriefly(ctx context.Context, m message) {
+// tell sends a message that has no answer, also when the call's time is over. It does not mind whether the
+// message arrives.
+func (s *session) tell(ctx context.Context, m message) {
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer end()
-	_ = s.tell(ctx, m, &sight{})
+	if resp, err := s.post(ctx, m, &sight{}); err == nil {
+		_ = resp.Body.Close()
+	}
 }
 
 func (s *session) post(ctx context.Context, m message, seen *sight) (*http.Response, error) {
@@ -308,21 +299,4 @@ func (s *session) do(ctx context.Context, method string, header http.Header, bod
 		req.Header[name] = values
 	}
 	return s.by.Do(req)
-}
-
-// bounded is an answer that ends with an error after left bytes.
-type bounded struct {
-	io.Reader
-	left    int
-	tooLong *bool
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		*b.tooLong = true
-		return 0, errors.New("the answer is too long")
-	}
-	n, err := b.Reader.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
 }
