@@ -19,8 +19,7 @@ func mapError(err error, closed, changes bool) error {
 	if err == nil || named(err) {
 		return err
 	}
-	var pe *pgconn.PgError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
 		if name := byCode(pe); name != nil {
 			return fmt.Errorf("%w: %s (%s)", name, pe.Message, pe.Code)
 		}
@@ -71,8 +70,8 @@ func unsent(err error) bool {
 // statements and does not run the remaining ones. The message of a pooler in its place ("server
 // conn crashed?") proves nothing.
 func ended(err error) bool {
-	var pe *pgconn.PgError
-	if !errors.As(err, &pe) || pe.Severity != "FATAL" {
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || pe.Severity != "FATAL" {
 		return false
 	}
 	switch pe.Code {
@@ -103,8 +102,8 @@ func (e *engine) leadError(err error, closed, changes bool) error {
 
 // refusal returns why lk_admit has refused this build, or nil when err says something else.
 func refusal(err error, build int64) error {
-	var pe *pgconn.PgError
-	if !errors.As(err, &pe) || pe.Code != "LK001" {
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || pe.Code != "LK001" {
 		return nil
 	}
 	var have, oldest int64

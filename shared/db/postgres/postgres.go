@@ -150,9 +150,9 @@ func checkSchema(ctx context.Context, c *pgconn.PgConn, need int64) error {
 	var have int64
 	var safe bool
 	err := one(ctx, c, "SELECT version, safe FROM lk_schema()", &have, &safe)
-	var pe *pgconn.PgError
+	pe, told := errors.AsType[*pgconn.PgError](err)
 	switch {
-	case errors.As(err, &pe) && pe.Code == "42883":
+	case told && pe.Code == "42883":
 		return db.CheckSchema(need, 0, 0)
 	case err != nil:
 		return fmt.Errorf("read schema version: %w", err)
