@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
@@ -23,25 +22,6 @@ var ErrConfig = errors.New("the configuration can't be expanded")
 // A Resolver returns a workspace's secrets. [Store] is one.
 type Resolver interface {
 	Resolve(ctx context.Context, ws db.Workspace, name string) (Value, error)
-}
-
-// References lists the secrets that a JSON value refers to, each once, in order. It includes
-// invalid names; see [ValidName].
-func References(raw json.RawMessage) []string {
-	if !json.Valid(raw) {
-		return nil
-	}
-	var names []string
-	sc := jsonscan.New(string(raw))
-	for t, ok := sc.Next(); ok; t, ok = sc.Next() {
-		if t.Kind != '{' {
-			continue
-		}
-		if name, ok := sc.Sole(t, redact.Reference); ok && !slices.Contains(names, sc.Decoded(name)) {
-			names = append(names, sc.Decoded(name))
-		}
-	}
-	return names
 }
 
 // Expand replaces the references to secrets by the secrets' texts. The resulting JSON is itself a

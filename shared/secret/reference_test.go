@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
@@ -60,7 +61,7 @@ func TestReferencesAndTheirExpansion(t *testing.T) {
 		{`"{\"$secret\":\"a\"}"`, nil, ""},
 		{`{}`, nil, ""}, {`[]`, nil, ""}, {`"$secret"`, nil, ""}, {`1`, nil, ""}, {`null`, nil, ""},
 	} {
-		if names := secret.References(json.RawMessage(c.raw)); !slices.Equal(names, c.names) {
+		if names := references(json.RawMessage(c.raw)); !slices.Equal(names, c.names) {
 			t.Errorf("%s refers to %q, want %q", c.raw, names, c.names)
 		}
 		if c.want == "" {
@@ -132,7 +133,7 @@ func FuzzExpand(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		names := secret.References(raw)
+		names := references(raw)
 		v, err := secret.Expand(t.Context(), noWorkspace, raw, newVault())
 		switch {
 		case err != nil:
@@ -148,4 +149,23 @@ func FuzzExpand(f *testing.F) {
 			t.Errorf("%q has no references and becomes %q", raw, v.Reveal())
 		}
 	})
+}
+
+// references lists the secrets that a JSON value refers to, each once, in order. It includes
+// invalid names; see [secret.ValidName].
+func references(raw json.RawMessage) []string {
+	if !json.Valid(raw) {
+		return nil
+	}
+	var names []string
+	sc := jsonscan.New(string(raw))
+	for t, ok := sc.Next(); ok; t, ok = sc.Next() {
+		if t.Kind != '{' {
+			continue
+		}
+		if name, ok := sc.Sole(t, redact.Reference); ok && !slices.Contains(names, sc.Decoded(name)) {
+			names = append(names, sc.Decoded(name))
+		}
+	}
+	return names
 }
