@@ -184,19 +184,27 @@ func (s *server) patchObjective(ctx context.Context, in *struct {
 		DoneCriterion *string `json:"doneCriterion,omitempty" maxLength:"2000"`
 	}
 }) (*versioned[objectiveItem], error) {
-	o, err := s.Objectives.Get(ctx, workspace(ctx), in.id())
+	p := objective.Patch{Title: in.Body.Title, Description: in.Body.Description, Priority: in.Body.Priority,
+		DoneCriterion: in.Body.DoneCriterion}
+	return s.editObjective(ctx, "objective.update", in.id(), in.IfMatch, func(ctx context.Context, tx *db.Tx, o objective.Objective) (objective.Objective, error) {
+		return s.objectives().Patch(ctx, tx, o, p)
+	})
+}
+
+// editObjective changes an objective that is still the one that the caller has read.
+func (s *server) editObjective(ctx context.Context, what, id string, match IfMatch,
+	edit func(context.Context, *db.Tx, objective.Objective) (objective.Objective, error), about ...any) (*versioned[objectiveItem], error) {
+	o, err := s.Objectives.Get(ctx, workspace(ctx), id)
 	if err == nil {
-		err = in.matchesTag(objectiveTag(o))
+		err = match.matchesTag(objectiveTag(o))
 	}
 	if err != nil {
 		return nil, err
 	}
-	p := objective.Patch{Title: in.Body.Title, Description: in.Body.Description, Priority: in.Body.Priority,
-		DoneCriterion: in.Body.DoneCriterion}
-	err = s.change(ctx, "objective.update", func(ctx context.Context, tx *db.Tx) (err error) {
-		o, err = s.objectives().Patch(ctx, tx, o, p)
+	err = s.change(ctx, what, func(ctx context.Context, tx *db.Tx) (err error) {
+		o, err = edit(ctx, tx, o)
 		return err
-	}, "objective", in.id())
+	}, append([]any{"objective", id}, about...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -216,25 +224,13 @@ func (s *server) replaceSteps(ctx context.Context, in *struct {
 		} `json:"steps" minItems:"1" maxItems:"30"`
 	}
 }) (*versioned[objectiveItem], error) {
-	o, err := s.Objectives.Get(ctx, workspace(ctx), in.id())
-	if err == nil {
-		err = in.matchesTag(objectiveTag(o))
-	}
-	if err != nil {
-		return nil, err
-	}
 	steps := make([]objective.Step, len(in.Body.Steps))
 	for i, st := range in.Body.Steps {
 		steps[i] = objective.Step{Title: st.Title, Skill: st.Skill, Inputs: st.Inputs, DoneCriterion: st.DoneCriterion}
 	}
-	err = s.change(ctx, "objective.plan", func(ctx context.Context, tx *db.Tx) (err error) {
-		o, err = s.objectives().ReplaceSteps(ctx, tx, o, steps)
-		return err
-	}, "objective", in.id(), "steps", len(steps))
-	if err != nil {
-		return nil, err
-	}
-	return objectiveOutput(o), nil
+	return s.editObjective(ctx, "objective.plan", in.id(), in.IfMatch, func(ctx context.Context, tx *db.Tx, o objective.Objective) (objective.Objective, error) {
+		return s.objectives().ReplaceSteps(ctx, tx, o, steps)
+	}, "steps", len(steps))
 }
 
 // listSteps lists the steps of an objective's plan in order. It is called by the Engine Room and by
