@@ -271,5 +271,8 @@ SELECT b.scope_id, b.period_end
   FROM usage_budgets b
  WHERE b.workspace_id = $1 AND b.threshold = 100 AND b.scope = 'skill' AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now());
 
+-- name: Any
+SELECT EXISTS (SELECT 1 FROM usage_budgets WHERE workspace_id = $1);
+
 -- name: Logged
 SELECT EXISTS (SELECT 1 FROM agent_usage_logs WHERE workspace_id = $1 AND id = $2);

@@ -95,6 +95,18 @@ func (s *Store) Reserve(ctx context.Context, ws db.Workspace, req Request) (Rese
 	return Reservation{}, fmt.Errorf("reserve budget: %w", err)
 }
 
+// Grant is Reserve for a workspace without budgets, as the caller has read just before: it reserves
+// nothing. It must not be called for a request that has a daily limit, or must be priced.
+func (s *Store) Grant(req Request) (Reservation, error) {
+	if err := req.check(); err != nil {
+		return Reservation{}, fmt.Errorf("grant: %w", err)
+	}
+	if req.Day > 0 || req.Priced {
+		return Reservation{}, errors.New("grant: a limit bounds the request")
+	}
+	return Reservation{ID: s.ids(), Request: req}, nil
+}
+
 func (s *Store) reserve(ctx context.Context, ws db.Workspace, req Request) (Reservation, error) {
 	r := Reservation{ID: s.ids(), Request: req}
 	err := s.db.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {

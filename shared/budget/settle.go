@@ -84,6 +84,13 @@ func (s *Store) chargeSkills(b *db.Batch, id string, u llm.Usage, microUSD int64
 	}
 }
 
+// AnyIn adds to a batch a read of whether somebody has made a budget in the workspace.
+func (s *Store) AnyIn(b *db.Batch) *bool {
+	found := new(bool)
+	b.One([]any{found}, s.q.Any)
+	return found
+}
+
 // SpentSkills adds to a batch a read of the skills whose budget is spent, and of when its next period
 // begins.
 func (s *Store) SpentSkills(b *db.Batch) map[string]time.Time {

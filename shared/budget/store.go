@@ -11,13 +11,13 @@ import (
 var files embed.FS
 
 type queries struct {
-	Logged                                      db.Query
-	Look, Lock, Hold, Count                     db.Query
-	LockReserved, Charge, End, Log, Sweep       db.Query
-	LockPeriods, Overlap, Insert                db.Query
-	LockThese, Allocate, Get, List, Burn, Usage db.Query
-	UsageBySkill, ChargeSkills, SpentSkills     db.Query
-	Prices                                      db.Query
+	Logged                                       db.Query
+	Look, Lock, Hold, Count                      db.Query
+	LockReserved, Charge, End, Log, Sweep        db.Query
+	LockPeriods, Overlap, Insert                 db.Query
+	LockThese, Allocate, Get, List, Burn, Usage  db.Query
+	UsageBySkill, ChargeSkills, SpentSkills, Any db.Query
+	Prices                                       db.Query
 
 	LockCovers, LookCovers, Planned, InsertPeriods, CarryOver, Recount db.Query
 	HoldAttempts, Promise, Estimated, UseReservation, Spend            db.Query

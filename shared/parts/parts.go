@@ -79,8 +79,11 @@ type Parts struct {
 	Registry *skill.Registry
 	// Skills are those that a surface of a workspace may use now.
 	Skills func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error)
-	Reason *reason.Runner
-	Worker *work.Worker
+	// SkillsIn is Skills in a batch of the workspace; the returned function is called after the batch was
+	// sent. nil: Skills reads them.
+	SkillsIn func(*db.Batch, db.Workspace, trace.Surface) func(context.Context) *skill.Set
+	Reason   *reason.Runner
+	Worker   *work.Worker
 	// Outbox has what was decided and is still to be done, Sender does it.
 	Outbox *outbox.Store
 	Sender *outbox.Sender

@@ -52,6 +52,8 @@ type Cost struct {
 
 	Day, DayMicroUSD int64 // see [Job]
 	Priced           bool
+	// Unbudgeted says that nobody has made a budget in the workspace, as was read just before.
+	Unbudgeted bool
 }
 
 // Settle ends a reservation with the usage and the skills that the answer calls; used is nil if
@@ -88,7 +90,11 @@ func unasked(err error) bool {
 // look reads the kill switches. It is called before each step, so that a switch takes effect within
 // one step.
 func (r *Runner) look(ctx context.Context, job Job, s *state) (*Outcome, error) {
-	halts, err := r.halts(ctx, job.Hold.Workspace, s.model, job.Model, job.Agent, job.AgentID)
+	var known Halts
+	if s.basis != nil { // it is for the first step
+		known, s.unbudgeted, s.basis = s.basis.Halts, s.basis.Unbudgeted, nil
+	}
+	halts, err := r.halts(ctx, job.Hold.Workspace, known, s.model, job.Model, job.Agent, job.AgentID)
 	if halted, ok := errors.AsType[*HaltedError](err); ok {
 		out := s.outcome(execution.Parked, halted.Why)
 		out.Halted, out.Switched = true, true
@@ -98,15 +104,17 @@ func (r *Runner) look(ctx context.Context, job Job, s *state) (*Outcome, error) 
 	return nil, err
 }
 
-// halts reads the kill switches. It returns a [*HaltedError] if they stop the agent, by one of its
-// names, or the model with that id; an empty id means the usual model.
-func (r *Runner) halts(ctx context.Context, ws db.Workspace, m llm.Model, id string, names ...string) (Halts, error) {
-	if r.Switches == nil {
+// halts reads the kill switches, unless they are known. It returns a [*HaltedError] if they stop the
+// agent, by one of its names, or the model with that id; an empty id means the usual model.
+func (r *Runner) halts(ctx context.Context, ws db.Workspace, known Halts, m llm.Model, id string, names ...string) (halts Halts, err error) {
+	switch halts = known; {
+	case halts != nil:
+	case r.Switches == nil:
 		return nothing{}, nil
-	}
-	halts, err := r.Switches(ctx, ws)
-	if err != nil {
-		return nil, err
+	default:
+		if halts, err = r.Switches(ctx, ws); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range names {
 		if why := halts.Run(name, cmp.Or(id, r.ModelID), m.Name()); why != "" {
@@ -147,6 +155,7 @@ func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Se
 	}
 	c.Model = cmp.Or(request.Model, r.ModelID, s.model.Name())
 	c.Input, c.Output = estimate(request), cmp.Or(request.MaxTokens, usualAnswer)
+	c.Unbudgeted, s.unbudgeted = s.unbudgeted, false
 	most, settle, err := r.Meter.Reserve(ctx, c)
 	if err != nil {
 		return llm.Response{}, &meterError{err}

@@ -41,6 +41,9 @@ type Runner struct {
 	Approvals Approvals
 	// Switches reads the kill switches of a workspace; nil: there are none.
 	Switches func(context.Context, db.Workspace) (Halts, error)
+	// Basis adds to a batch the reads of [Runner.ReadBasis] except those of the model's circuits; its Ready
+	// may be nil. Without it each run reads by itself.
+	Basis func(*db.Batch) *Basis
 	// Release releases the threads of an execution that has ended; nil: it has none.
 	Release func(ctx context.Context, tx lane.Tx, execution string) error
 	// Meter keeps usage within budgets; nil: there are no budgets.
@@ -128,6 +131,9 @@ type Job struct {
 	Overlaps bool
 	// Recorded is called with new entries of the journal after their commit, in order.
 	Recorded func([]execution.Entry)
+	// Basis is what a transaction of the caller has read for the run's first step, just before it; nil:
+	// the run reads it.
+	Basis *Basis
 	// Journal is the execution's journal if the caller has read it under the hold; empty but not
 	// nil: there is none; nil: the run reads it.
 	Journal []execution.Entry
@@ -300,7 +306,7 @@ func deref(o *Outcome) (v Outcome) {
 // resume folds the journal of an execution that began before, or begins it. It always returns a
 // state, which is empty after an error.
 func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
-	defer func() { s.model, s.halts = r.model(job.Hold.Workspace), nothing{} }()
+	defer func() { s.model, s.halts, s.basis = job.Basis.modelOr(r, job.Hold.Workspace), nothing{}, job.Basis }()
 	entries := job.Journal
 	if entries == nil {
 		if entries, err = r.Runs.Journal(ctx, job.Hold.Workspace, job.Execution.ID, 0); err != nil {

@@ -74,7 +74,7 @@ func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of execution.Execu
 				return out, fmt.Errorf("replay entry %d: %w", e.Seq, err)
 			}
 			offered := skills.Only(s.skills...)
-			_, err := r.halts(ctx, ws, s.model, v.Model, of.Agent)
+			_, err := r.halts(ctx, ws, nil, s.model, v.Model, of.Agent)
 			var resp llm.Response
 			if err == nil {
 				resp, err = r.metered(ctx, s, cost, offered, llm.Request{

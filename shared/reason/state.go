@@ -62,18 +62,20 @@ type (
 
 // state is the result of folding a journal's entries.
 type state struct {
-	model    llm.Model
-	halts    Halts                       // kill switches when the step began
-	owed     func(context.Context) error // settles the last call's usage; nil: settled
-	mu       sync.Mutex                  // guards the facts while calls run concurrently
-	recorded func([]execution.Entry)
-	lines    []activity.Entry // of model calls, not yet in the activity log
-	lost     llm.Usage        // used by calls without an answer, not yet in the journal
-	byHand   bool             // no model asked for the calls
-	guard    *redact.Guard    // of what strangers are told; nil: it is not for them
-	known    *redact.Redactor // redacts secret values; nil: there are none
-	limit    int              // limit of a request's weight after the model found one too long; 0: it did not
-	opening  func() error     // waits for the commit of the first entry; nil: it is committed
+	model      llm.Model
+	halts      Halts                       // kill switches when the step began
+	owed       func(context.Context) error // settles the last call's usage; nil: settled
+	mu         sync.Mutex                  // guards the facts while calls run concurrently
+	recorded   func([]execution.Entry)
+	lines      []activity.Entry // of model calls, not yet in the activity log
+	lost       llm.Usage        // used by calls without an answer, not yet in the journal
+	byHand     bool             // no model asked for the calls
+	guard      *redact.Guard    // of what strangers are told; nil: it is not for them
+	known      *redact.Redactor // redacts secret values; nil: there are none
+	limit      int              // limit of a request's weight after the model found one too long; 0: it did not
+	basis      *Basis           // for the first step; nil: it was used, or there is none
+	unbudgeted bool             // the next call of the model is in a workspace without budgets
+	opening    func() error     // waits for the commit of the first entry; nil: it is committed
 	facts
 }
 

@@ -38,6 +38,9 @@ func (s *turn) findThread(ctx context.Context, t Turn) error {
 	if t.Persona != "" && t.Persona != s.kind.Persona {
 		served = s.Personas.Newest(&b, t.Persona)
 	}
+	if s.multitask != Interrupt && s.multitask != Rollback { // those do not wait in line
+		s.inFront = s.Runs.Ahead(&b, s.line(), s.exec.ID)
+	}
 	if b.Len() > 0 {
 		if err := s.DB.Read(ctx, s.ws, &b); err != nil {
 			return fmt.Errorf("read the thread of a turn: %w", err)

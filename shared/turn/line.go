@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/work"
@@ -108,16 +110,53 @@ func (s *turn) wait(ctx context.Context, next attempt, waits func(ahead int, bus
 	}
 }
 
-// lookAhead adds to the acquire of the execution's lane the count of the turns that come before this one.
-func (s *turn) lookAhead(b *db.Batch) { s.inFront = s.Runs.Ahead(b, s.line(), s.exec.ID) }
+// asking is a request for the lane of a conversation in the batch that acquires the execution's.
+type asking struct {
+	request lane.Request
+	ticket  *lane.Ticket // of the last try; nil: it was answered, or not made
+	err     error
+}
 
-// next acquires the lane if no turn comes before this one. The first time it need not count them again,
-// unless there were some: they may have ended since.
+// askBeside returns a hook that asks for the lane of the conversation behind the execution's lane, in the
+// same batch. No turn came before this one when its thread was read.
+func (s *turn) askBeside(ctx context.Context) func(*db.Batch) {
+	s.asking.request = lane.Request{
+		Workspace: s.ws, Lane: s.Lane, Holder: lane.NewHolder(s.kind.Name, s.Instance, s.exec.Trace),
+		Token: uuid.NewString(), // the same in each try: one whose answer is lost may have acquired the lane
+	}
+	return func(b *db.Batch) { s.asking.ticket, s.asking.err = s.Lanes.Ask(ctx, b, s.asking.request) }
+}
+
+// forsake releases the lane of the conversation if its request may have acquired it, and nobody has read
+// the answer.
+func (s *turn) forsake(ctx context.Context) {
+	if s.asking.ticket == nil {
+		return
+	}
+	last, cancel := lane.LastWrites(ctx)
+	defer cancel()
+	err := s.Lanes.Drop(last, &lane.Hold{Workspace: s.ws, Lane: s.Lane, Token: s.asking.request.Token})
+	if err != nil && !errors.Is(err, lane.ErrLost) {
+		s.Log.WarnContext(ctx, "a lane is released later", "lane", s.Lane, "error", err)
+	}
+}
+
+// next acquires the lane if no turn comes before this one. The first time it has asked for it already,
+// unless there were some.
 func (s *turn) next(ctx context.Context) (ahead int, busy *lane.BusyError, err error) {
-	if counted := s.inFront; counted != nil {
-		if s.inFront = nil; *counted == 0 {
-			return s.front(ctx)
+	if s.asking.err != nil {
+		return 0, nil, s.asking.err
+	}
+	if t := s.asking.ticket; t != nil {
+		s.lane, err = s.Lanes.Answer(ctx, t)
+		busy, is := errors.AsType[*lane.BusyError](err)
+		if err == nil || is {
+			s.asking.ticket = nil
 		}
+		if is {
+			return 0, busy, nil
+		}
+		return 0, nil, err
 	}
 	var b db.Batch
 	before, present := s.Runs.Ahead(&b, s.line(), s.exec.ID), s.Lanes.PeekIn(&b, s.Lane)

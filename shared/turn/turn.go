@@ -194,11 +194,14 @@ type turn struct {
 	came      time.Time              // arrival of its message
 	multitask Multitask
 	stays     []Effect // effects of the turn that it replaced
-	inFront   *int     // turns that came before this one when its execution's lane was acquired; nil: unknown
+	// inFront is how many turns come before this one, as was read with its thread; nil: it does not wait
+	// for others. asking is the request for the conversation's lane, sent with that for the execution's.
+	inFront *int
+	asking  asking
 	// taken says whether the first transaction got the lock of the thread; nil: it did not try. read
 	// returns what that transaction, or a later one, has read; nil: nothing was read.
 	taken func(context.Context) bool
-	read  func() (ground, error)
+	read  func(context.Context) (ground, error)
 	begun func(execution, thread string)
 	also  func(context.Context, *db.Batch) // more writes in the transaction that stores its execution
 	tell  teller
@@ -226,11 +229,12 @@ func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, erro
 	if s.multitask == Steer || s.multitask == Collect {
 		s.asked.Multitask = s.multitask
 	}
+	s.exec.ID = cmp.Or(t.ID, r.IDs())
 	if err := s.findThread(ctx, t); err != nil {
 		return Reply{}, err
 	}
 	s.exec = execution.Execution{
-		ID: cmp.Or(t.ID, r.IDs()), Agent: kind.Agent, Surface: kind.Surface, Trace: id, Attempt: 1, Input: encode(s.asked),
+		ID: s.exec.ID, Agent: kind.Agent, Surface: kind.Surface, Trace: id, Attempt: 1, Input: encode(s.asked),
 		Persona: cmp.Or(t.Persona, kind.Persona),
 	}
 	s.exec.Subject = lane.Execution(s.exec.ID)
@@ -239,8 +243,9 @@ func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, erro
 	unit := s.unit()
 	unit.Fresh = true
 	unit.Enter = func(ctx context.Context, e *work.Entry) error { return s.enter(ctx, e, s.stand) }
-	if s.multitask != Interrupt && s.multitask != Rollback { // those do not wait in line
-		unit.Look = s.lookAhead
+	if s.inFront != nil && *s.inFront == 0 {
+		unit.Look = s.askBeside(ctx)
+		defer s.forsake(ctx)
 	}
 	_, err := r.do(ctx, ws, kind.Name, s.exec, unit)
 	s.tell.restart() // withdraws an answer that is not recorded

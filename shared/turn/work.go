@@ -88,16 +88,18 @@ func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 			return job, fmt.Errorf("read what a turn works by: %w", err)
 		}
 	}
-	on, err := s.read()
+	on, err := s.read(ctx)
 	if err != nil {
 		return job, err
 	}
-	settings, words := on.settings, on.persona
-	skills, err := s.Skills(ctx, s.ws, s.exec.Surface)
-	if err != nil {
-		return job, err
+	settings, words, skills := on.settings, on.persona, on.skills
+	if skills == nil {
+		if skills, err = s.Skills(ctx, s.ws, s.exec.Surface); err != nil {
+			return job, err
+		}
 	}
 	job = s.bounded(job, nil, settings)
+	job.Basis = on.first
 	if s.AnswerTokens > 0 {
 		job.MaxTokens = min(job.MaxTokens, s.AnswerTokens)
 	}
@@ -130,11 +132,13 @@ type ground struct {
 	basis
 	others int64           // tokens of the other turns of its thread, if those are bounded
 	spoken []thread.Spoken // the newest messages of the thread, if the turn begins and uses them
+	skills *skill.Set      // nil: they were not read
+	first  *reason.Basis   // of the first step, if that begins at once; nil: it was not read
 }
 
 // readGround adds the read of what the turn works by to a batch. Call the returned function once, after
 // the batch was sent.
-func (s *turn) readGround(b *db.Batch, begins bool) func() (ground, error) {
+func (s *turn) readGround(b *db.Batch, begins bool) func(context.Context) (ground, error) {
 	read, others, spoken := s.readBasis(b, s.exec), new(int64), func() []thread.Spoken { return nil }
 	if s.kind.ThreadTokens != nil {
 		others = s.Runs.SpentIn(b, s.Thread, s.exec.ID)
@@ -142,9 +146,19 @@ func (s *turn) readGround(b *db.Batch, begins bool) func() (ground, error) {
 	if begins && s.Before == nil && !s.fresh {
 		spoken = s.Threads.ReadLately(b, s.Thread, maxHistory)
 	}
-	return func() (ground, error) {
+	skills, first := func(context.Context) *skill.Set { return nil }, (*reason.Basis)(nil)
+	if s.SkillsIn != nil {
+		skills = s.SkillsIn(b, s.ws, s.exec.Surface)
+	}
+	if begins && s.asked.Multitask != Collect { // which waits before its first step
+		first = s.Reason.ReadBasis(b, s.ws)
+	}
+	return func(ctx context.Context) (ground, error) {
 		by, err := read()
-		return ground{by, *others, spoken()}, err
+		if first != nil {
+			first.Ready()
+		}
+		return ground{by, *others, spoken(), skills(ctx), first}, err
 	}
 }
 

@@ -75,10 +75,10 @@ func TestWhatAnAnswerCosts(t *testing.T) {
 		s := serve(t, e)
 		var first, then struct{ Status, ThreadID string }
 		s.post(t, "/api/v1/operate", `{"message":"Hello."}`, &first) // reads the prices
-		if got, want := s.post(t, "/api/v1/operate", `{"message":"Hello."}`, &first), (cost{39, 12, 16}); got != want {
+		if got, want := s.post(t, "/api/v1/operate", `{"message":"Hello."}`, &first), (cost{37, 9, 12}); got != want {
 			t.Errorf("the first answer of a thread costs %+v, want %+v", got, want)
 		}
-		if got, want := s.post(t, "/api/v1/operate", `{"message":"Again.","threadId":"`+first.ThreadID+`"}`, &then), (cost{40, 13, 17}); got != want {
+		if got, want := s.post(t, "/api/v1/operate", `{"message":"Again.","threadId":"`+first.ThreadID+`"}`, &then), (cost{38, 9, 12}); got != want {
 			t.Errorf("the next costs %+v, want %+v", got, want)
 		}
 		if first.Status != "completed" || then.Status != "completed" || then.ThreadID != first.ThreadID {

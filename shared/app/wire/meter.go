@@ -34,11 +34,18 @@ func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 	if c.Task != "" {
 		return m.attempt(ctx, c)
 	}
-	r, err := m.budgets.Reserve(ctx, c.Workspace, budget.Request{
+	req := budget.Request{
 		Agent: c.Agent, Surface: c.Surface, Execution: c.Execution, Trace: c.Trace, Model: c.Model, Others: m.others,
 		Input: int64(c.Input), Output: int64(c.Output), Min: min(leastAnswer, int64(c.Output)), Lease: reserved,
 		Day: c.Day, DayMicroUSD: c.DayMicroUSD, Priced: c.Priced,
-	})
+	}
+	var r budget.Reservation
+	var err error
+	if c.Unbudgeted && c.Day == 0 && !c.Priced {
+		r, err = m.budgets.Grant(req)
+	} else {
+		r, err = m.budgets.Reserve(ctx, c.Workspace, req)
+	}
 	if refused, ok := errors.AsType[*budget.RefusedError](err); ok {
 		why := fmt.Sprintf("the budget of %s is used up", strings.TrimSpace(string(refused.Scope)+" "+refused.ScopeID))
 		if !refused.FreesAt.IsZero() {

@@ -95,7 +95,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 	s.Heartbeat = &heartbeat.Heartbeat{Parts: s.Parts, Sweep: s.sweep}
 	s.Coordinator = &coordinator.Coordinator{Parts: s.Parts}
 	s.Work = &worker.Worker{Parts: s.Parts, Turns: turns}
-	s.Parts.Skills = s.skills
+	s.Parts.Skills, s.SkillsIn = s.skills, s.skillsIn
 	if err := s.stores(); err != nil {
 		return nil, fmt.Errorf("wire the stores: %w", err)
 	}
@@ -122,7 +122,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 			_, err := s.Threads.Release(ctx, tx, execution)
 			return err
 		},
-		Switches: s.switches, Meter: meter{s.Budgets, s.Tasks, core.Config.Models()[1:], core.Meters}, ModelID: core.Config.Models()[0],
+		Switches: s.switches, Basis: s.basis, Meter: meter{s.Budgets, s.Tasks, core.Config.Models()[1:], core.Meters}, ModelID: core.Config.Models()[0],
 		Log: core.Log, Clock: core.Clock,
 	}
 	s.Worker = &work.Worker{Lanes: s.Lanes, Runs: s.Runs, Reason: s.Reason, Outbox: s.Outbox}
@@ -245,14 +245,27 @@ func (h halts) Skill(name string) string {
 	return ""
 }
 
+// haltsIn adds the reads of [Surfaces.switches] to a batch.
+func (s *Surfaces) haltsIn(b *db.Batch) halts {
+	return halts{s.Switches.On(b), s.Budgets.SpentSkills(b)}
+}
+
 // switches reads what halts runs and skills in a workspace.
 func (s *Surfaces) switches(ctx context.Context, ws db.Workspace) (reason.Halts, error) {
 	var b db.Batch
-	on := halts{s.Switches.On(&b), s.Budgets.SpentSkills(&b)}
+	on := s.haltsIn(&b)
 	if err := s.Core.DB.Read(ctx, ws, &b); err != nil {
 		return nil, fmt.Errorf("read the kill switches: %w", err)
 	}
 	return on, nil
+}
+
+// basis adds to a batch what the first step of a run depends on.
+func (s *Surfaces) basis(b *db.Batch) *reason.Basis {
+	budgets := s.Budgets.AnyIn(b)
+	on := &reason.Basis{Halts: s.haltsIn(b)}
+	on.Ready = func() { on.Unbudgeted = !*budgets }
+	return on
 }
 
 // stopped returns why none of the models may be a fallback, or an empty text if they may be.
@@ -291,12 +304,22 @@ func (s *Surfaces) expand(ctx context.Context, ws db.Workspace, raw json.RawMess
 // skills returns the skills that a surface of a workspace may use now. It logs registered skills
 // that cannot be used.
 func (s *Surfaces) skills(ctx context.Context, ws db.Workspace, surface trace.Surface) (*skill.Set, error) {
-	set, broken, err := s.Registry.Load(ctx, ws, surface)
-	if err != nil {
-		return nil, err
+	var b db.Batch
+	read := s.skillsIn(&b, ws, surface)
+	if err := s.Core.DB.Read(ctx, ws, &b); err != nil {
+		return nil, fmt.Errorf("load skills: %w", err)
 	}
-	for _, b := range broken {
-		s.Core.Log.WarnContext(ctx, "skill left out", "error", b)
+	return read(ctx), nil
+}
+
+// skillsIn is skills in a batch. The returned function is called after the batch was sent.
+func (s *Surfaces) skillsIn(b *db.Batch, ws db.Workspace, surface trace.Surface) func(context.Context) *skill.Set {
+	read := s.Registry.LoadIn(b, ws, surface)
+	return func(ctx context.Context) *skill.Set {
+		set, broken := read()
+		for _, b := range broken {
+			s.Core.Log.WarnContext(ctx, "skill left out", "error", b)
+		}
+		return set
 	}
-	return set, nil
 }

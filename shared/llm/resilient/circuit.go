@@ -86,6 +86,8 @@ func lasting(c llm.ErrorClass) bool {
 type Circuits interface {
 	// Load returns the circuits of the keys. Unknown ones are closed.
 	Load(ctx context.Context, ws db.Workspace, keys []Key) ([]Circuit, error)
+	// LoadIn is Load in a batch. read is called after the batch was sent.
+	LoadIn(b *db.Batch, keys []Key) (read func() []Circuit)
 	// Failed counts a failed try and returns the updated circuit. wait is what the provider asked
 	// for.
 	Failed(ctx context.Context, ws db.Workspace, key Key, class llm.ErrorClass, wait time.Duration) (Circuit, error)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
@@ -38,6 +39,20 @@ func (m *Model) Paused(ctx context.Context) string {
 		why = append(why, fmt.Sprintf("%s refuses us (%s); once that is put right: lanekeeper circuits delete '%s'", t.Name(), c.Class, t.key))
 	}
 	return strings.Join(why, "; ")
+}
+
+// ReadIn adds to a batch the reads with which the first request that names no model would begin. read is
+// called after the batch was sent.
+func (m *Model) ReadIn(b *db.Batch) (read func()) {
+	if m.cfg.Circuits == nil {
+		return func() {}
+	}
+	var keys []Key
+	for _, t := range m.cfg.targets(llm.Request{}) {
+		keys = append(keys, t.key)
+	}
+	asked, loaded := m.cfg.Clock(), m.cfg.Circuits.LoadIn(b, keys)
+	return func() { m.breaker.note(asked, loaded()...) }
 }
 
 // Generate implements [llm.Model]. The response says which model answered. Its Lost estimates what

@@ -50,15 +50,21 @@ func NewStore(d *db.DB, p Policy) (*Store, error) {
 // Load implements [Circuits], in one round trip.
 func (s *Store) Load(ctx context.Context, ws db.Workspace, keys []Key) ([]Circuit, error) {
 	var b db.Batch
+	read := s.LoadIn(&b, keys)
+	if err := s.db.Read(ctx, ws, &b); err != nil {
+		return nil, fmt.Errorf("load circuits: %w", err)
+	}
+	return read(), nil
+}
+
+// LoadIn implements [Circuits].
+func (s *Store) LoadIn(b *db.Batch, keys []Key) (read func() []Circuit) {
 	out := make([]Circuit, len(keys))
 	for i, k := range keys {
 		out[i] = Circuit{Key: k, State: Closed}
 		b.Each(out[i].read, s.q.Look, k.Provider, k.Model)
 	}
-	if err := s.db.Read(ctx, ws, &b); err != nil {
-		return nil, fmt.Errorf("load circuits: %w", err)
-	}
-	return out, nil
+	return func() []Circuit { return out }
 }
 
 // List returns the workspace's circuits that are not closed, at most limit, sorted by provider and

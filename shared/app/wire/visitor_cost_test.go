@@ -1,0 +1,97 @@
+package wire_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
+	"github.com/lanekeeper/lanekeeper/shared/surface/chat"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
+)
+
+// TestWhatAVisitorsMessageCosts counts the statements and the round trips before the model is asked, with
+// those that store the beginning of the run meanwhile. A budget costs its reservation, and is kept.
+func TestWhatAVisitorsMessageCosts(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		var asked []db.Stats
+		model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, e.DB.Stats())
+			_, _ = io.Copy(io.Discard, r.Body) // the caller may have left
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, `data: {"id":"1","model":"x","choices":[{"index":0,"delta":{"role":"assistant","content":"Hello."},"finish_reason":"stop"}],`+
+				`"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`+"\n\ndata: [DONE]\n\n")
+		}))
+		t.Cleanup(model.Close)
+		a, _ := agentOf(t, e, model.URL, "x", io.Discard)
+		h := &chat.Handler{
+			Runner: &turn.Runner{Parts: a.Parts, Kinds: []turn.Kind{chat.Kind()}},
+			Auth: auth.New(func(context.Context, string) (auth.Principal, error) {
+				return auth.Principal{Workspace: e.Workspace, Kind: auth.Key, ID: "1", Role: auth.Member, Scopes: []auth.Scope{"*"}}, nil
+			}),
+		}
+		say := func() (answer string, cost db.Stats) {
+			t.Helper()
+			before, times := e.DB.Stats(), len(asked)
+			r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(`{"user":"ann","messages":[{"role":"user","content":"Hi."}]}`))
+			r.Header.Set("Authorization", "Bearer token")
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != http.StatusOK {
+				t.Fatalf("it answers %d %s", w.Code, w.Body)
+			}
+			if len(asked) == times {
+				return w.Body.String(), db.Stats{}
+			}
+			return w.Body.String(), asked[len(asked)-1].Sub(before)
+		}
+		// least is that of several messages: a turn that takes longer looks at its lane meanwhile.
+		least := func() (cost db.Stats) {
+			for i := range 4 {
+				if answer, got := say(); !strings.Contains(answer, "Hello.") {
+					t.Fatalf("it answers %s", answer)
+				} else if i == 0 || got.RoundTrips < cost.RoundTrips || got.Statements < cost.Statements {
+					cost = got
+				}
+			}
+			return cost
+		}
+		say() // opens the conversation, and reads the prices and the known secrets
+		got := least()
+		if got.RoundTrips > 5 || got.Statements > 22 {
+			t.Errorf("a message costs %+v", got)
+		}
+		made := func(scope budget.Scope, id string, tokens int64) {
+			t.Helper()
+			now := time.Now()
+			if err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				_, err := a.Budgets.Create(ctx, tx, budget.Budget{
+					Scope: scope, ScopeID: id, Tokens: budget.Account{Allocated: tokens}, CreatedBy: "ada",
+					Start: now.Add(-time.Hour), End: now.Add(time.Hour),
+				})
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		made(budget.Agent, persona.VisitorChat, 1_000_000)
+		got = least()
+		if got.RoundTrips > 7 || got.Statements > 26 {
+			t.Errorf("with a budget a message costs %+v", got)
+		}
+		made(budget.Global, "", 1)
+		times := len(asked)
+		if answer, _ := say(); len(asked) > times {
+			t.Errorf("with a budget of one token the model is asked: %s", answer)
+		}
+	})
+}
