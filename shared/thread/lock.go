@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -177,8 +178,16 @@ func (s *Store) Release(ctx context.Context, tx execution.Tx, execution string) 
 	if err := tx.Each(ctx, ids(&held), s.q.Held, execution); err != nil {
 		return 0, fmt.Errorf("release the threads of execution %s: %w", execution, err)
 	}
-	if len(held) > 0 {
-		s.settle(tx.Later(), execution, nil, held...)
+	if len(held) == 0 {
+		return 0, nil
+	}
+	var free []string // which is usual, and needs far less than Settle
+	if err := tx.Each(ctx, ids(&free), s.q.FreeOf, execution, json.RawMessage(list(execution))); err != nil {
+		return 0, fmt.Errorf("release the threads of execution %s: %w", execution, err)
+	}
+	others := slices.DeleteFunc(slices.Clone(held), func(id string) bool { return slices.Contains(free, id) })
+	if len(others) > 0 {
+		s.settle(tx.Later(), execution, nil, others...)
 	}
 	return len(held), nil
 }

@@ -197,9 +197,11 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 			{"refusal", db.Stats{Statements: 5, RoundTrips: 1}, func() { w.mustRefuse(t, th, b, a) }},
 			{"send", db.Stats{Statements: 8, RoundTrips: 2}, func() { w.say(t, th, a, "A") }},
 			{"queue", db.Stats{Statements: 9, RoundTrips: 3}, func() { w.queue(t, th, b, "B", 1) }},
-			{"end", db.Stats{Statements: 6, RoundTrips: 3}, func() { w.complete(t, a) }},
+			{"end", db.Stats{Statements: 7, RoundTrips: 4}, func() { w.complete(t, a) }},
 			{"two sent", db.Stats{Statements: 2*(1+1+5) + 2, RoundTrips: 2*3 + 2}, func() { w.drain(t) }},
 			{"idle sweep", db.Stats{Statements: 4, RoundTrips: 2}, func() { w.sweep(t) }},
+			{"lock what is free", db.Stats{Statements: 5, RoundTrips: 1}, func() { w.mustLock(t, th, b, thread.Acquired) }},
+			{"end, and nobody waits", db.Stats{Statements: 5, RoundTrips: 4}, func() { w.complete(t, b) }},
 		} {
 			before := w.DB.Stats()
 			step.do()

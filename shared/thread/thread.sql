@@ -53,6 +53,15 @@ SELECT l.* FROM (
 UPDATE threads SET active_execution_id = $3, lock_stack = $4, execution_locked_at = lk_now(), updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND active_execution_id IS NULL AND parked_by IS NULL;
 
+-- name: FreeOf
+-- Frees the threads that only $2 holds and for which nothing is queued, as Settle would. The transaction
+-- has locked their rows in an earlier statement.
+UPDATE threads SET active_execution_id = NULL, lock_stack = '[]', execution_locked_at = NULL, parked_by = NULL, parked_until = NULL,
+       updated_at = lk_now()
+ WHERE workspace_id = $1 AND active_execution_id = $2 AND lock_stack = $3
+   AND NOT EXISTS (SELECT 1 FROM outbox q WHERE q.workspace_id = $1 AND q.order_key = 'thread:' || threads.id AND q.status = 'queued')
+RETURNING id;
+
 -- name: Bump
 -- Takes the next number of a thread, locks its row, and returns who has parked it.
 UPDATE threads SET next_seq = next_seq + 1, updated_at = lk_now()
