@@ -90,23 +90,23 @@ type Execution struct {
 }
 
 type queries struct {
-	Start, Resume, Spend, Leave db.Query
-	Uncount                     db.Query
-	Append, Journal             db.Query
-	Get, Unfinished, Open       db.Query
-	OfTrace, TotalOfTrace       db.Query
-	Slot, LastStep              db.Query
-	List, Children              db.Query
-	Cancel, CancelAgain         db.Query
-	Ahead, Wake, StepsOfTrace   db.Query
-	Joinable, Join              db.Query
-	SpentIn, SpentAt            db.Query
-	Begin, Seize, Await         db.Query
-	SealedInput                 db.Query
-	SealedInputs, ResealInput   db.Query
-	End, Standing, SeizeParent  db.Query
-	Rejoin, Park, History       db.Query
-	Roots                       db.Query
+	Start, Resume, Spend, Leave       db.Query
+	Uncount                           db.Query
+	Append, Journal                   db.Query
+	Get, Unfinished, Open             db.Query
+	OfTrace, TotalOfTrace             db.Query
+	Slot, LastStep                    db.Query
+	List, Children                    db.Query
+	Cancel, CancelAgain               db.Query
+	Ahead, InLine, Wake, StepsOfTrace db.Query
+	Joinable, Join                    db.Query
+	SpentIn, SpentAt                  db.Query
+	Begin, Seize, Await               db.Query
+	SealedInput                       db.Query
+	SealedInputs, ResealInput         db.Query
+	End, Standing, SeizeParent        db.Query
+	Rejoin, Park, History             db.Query
+	Roots                             db.Query
 }
 
 // Store is the executions of all workspaces.

@@ -159,6 +159,12 @@ UPDATE executions SET status = 'cancelled', error = $3, updated_at = lk_now(), e
 UPDATE executions SET error = $3, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status = 'cancelled';
 
+-- name: InLine
+-- Whether any execution of a line but $2 is open. It needs far less than Ahead.
+SELECT EXISTS (SELECT 1 FROM executions e
+                WHERE e.workspace_id = $1 AND e.subject IS NOT NULL AND e.status IN ('running', 'waiting', 'parked')
+                  AND e.input ->> 'task' = $4 AND coalesce(e.input ->> 'lane', 'operate') = $3 AND e.id <> $2);
+
 -- name: Ahead
 -- Counts executions that began before $2 and that are being worked on, as their lane shows, or will
 -- continue soon, as their row in the outbox shows. When $2 has no row yet, all of them count. Inputs

@@ -106,6 +106,14 @@ func (s *Store) Ahead(b *db.Batch, l Line, id string) *int {
 	return n
 }
 
+// InLine adds to a batch a read of whether executions of a line are open, except id: where none is,
+// [Store.Ahead] counts none.
+func (s *Store) InLine(b *db.Batch, l Line, id string) *bool {
+	open := new(bool)
+	b.One([]any{open}, s.q.InLine, id, l.Lane, l.Task)
+	return open
+}
+
 // Joinable adds to a batch a read of the executions of a line, the oldest first, that have taken no
 // step yet and whose input names the strategy multitask, except id.
 func (s *Store) Joinable(b *db.Batch, l Line, multitask, id string) *[]Execution {

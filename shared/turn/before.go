@@ -39,7 +39,7 @@ func (s *turn) findThread(ctx context.Context, t Turn) error {
 		served = s.Personas.Newest(&b, t.Persona)
 	}
 	if s.multitask != Interrupt && s.multitask != Rollback { // those do not wait in line
-		s.inFront = s.Runs.Ahead(&b, s.line(), s.exec.ID)
+		s.others = s.Runs.InLine(&b, s.line(), s.exec.ID)
 	}
 	if b.Len() > 0 {
 		if err := s.DB.Read(ctx, s.ws, &b); err != nil {

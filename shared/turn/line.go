@@ -118,7 +118,7 @@ type asking struct {
 }
 
 // askBeside returns a hook that asks for the lane of the conversation behind the execution's lane, in the
-// same batch. No turn came before this one when its thread was read.
+// same batch. No other turn was open when the thread was read.
 func (s *turn) askBeside(ctx context.Context) func(*db.Batch) {
 	s.asking.request = lane.Request{
 		Workspace: s.ws, Lane: s.Lane, Holder: lane.NewHolder(s.kind.Name, s.Instance, s.exec.Trace),
@@ -142,7 +142,7 @@ func (s *turn) forsake(ctx context.Context) {
 }
 
 // next acquires the lane if no turn comes before this one. The first time it has asked for it already,
-// unless there were some.
+// unless others were open.
 func (s *turn) next(ctx context.Context) (ahead int, busy *lane.BusyError, err error) {
 	if s.asking.err != nil {
 		return 0, nil, s.asking.err

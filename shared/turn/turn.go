@@ -194,10 +194,11 @@ type turn struct {
 	came      time.Time              // arrival of its message
 	multitask Multitask
 	stays     []Effect // effects of the turn that it replaced
-	// inFront is how many turns come before this one, as was read with its thread; nil: it does not wait
-	// for others. asking is the request for the conversation's lane, sent with that for the execution's.
-	inFront *int
-	asking  asking
+	// others says whether turns in the line of this one are open, as was read with its thread; nil: it does
+	// not wait for others. asking is the request for the conversation's lane, sent with that for the
+	// execution's.
+	others *bool
+	asking asking
 	// taken says whether the first transaction got the lock of the thread; nil: it did not try. read
 	// returns what that transaction, or a later one, has read; nil: nothing was read.
 	taken func(context.Context) bool
@@ -243,7 +244,7 @@ func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, erro
 	unit := s.unit()
 	unit.Fresh = true
 	unit.Enter = func(ctx context.Context, e *work.Entry) error { return s.enter(ctx, e, s.stand) }
-	if s.inFront != nil && *s.inFront == 0 {
+	if s.others != nil && !*s.others {
 		unit.Look = s.askBeside(ctx)
 		defer s.forsake(ctx)
 	}
