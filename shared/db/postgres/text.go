@@ -32,12 +32,21 @@ func parameters(args []any) ([][]byte, error) {
 		case []byte:
 			texts[i] = hex.AppendEncode([]byte(`\x`), a)
 		case time.Time:
-			texts[i] = a.UTC().Truncate(time.Microsecond).AppendFormat(nil, "2006-01-02 15:04:05.999999Z07:00")
+			texts[i] = moment(a.UTC().Truncate(time.Microsecond))
 		default:
 			return nil, fmt.Errorf("argument %d has type %T", i+1, a)
 		}
 	}
 	return texts, nil
+}
+
+// moment returns the text of a time. Postgres counts no year 0: before the year 1 is 1 BC.
+func moment(t time.Time) []byte {
+	year, era := t.Year(), ""
+	if year <= 0 {
+		year, era = 1-year, " BC"
+	}
+	return fmt.Appendf(nil, "%04d-%s%s", year, t.Format("01-02 15:04:05.999999Z07:00"), era)
 }
 
 // scan decodes a row into dest, as [db.Scan] says.
@@ -134,9 +143,20 @@ var instants = []string{
 }
 
 func instant(s string) (time.Time, error) {
+	years := 0
+	text, bc := strings.CutSuffix(s, " BC")
+	digits, rest, _ := strings.Cut(text, "-")
+	if bc || len(digits) > 4 { // package time reads no such years: read another one with the same days
+		year, _ := strconv.Atoi(digits)
+		if bc {
+			year = 1 - year
+		}
+		like := 2000 + (year%400+400)%400
+		years, text = year-like, fmt.Sprintf("%d-%s", like, rest)
+	}
 	for _, layout := range instants {
-		if t, err := time.Parse(layout, s); err == nil {
-			return t.UTC(), nil
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC().AddDate(years, 0, 0), nil
 		}
 	}
 	return time.Time{}, fmt.Errorf("%q is no time", s)

@@ -19,6 +19,7 @@ func TestParametersAreThoseOfPgx(t *testing.T) {
 		nil, "", "a\nb'\\", "ä", int64(0), int64(math.MinInt64), int64(math.MaxInt64), 0.0, -0.5, 1e300, 1e-300, 1.0 / 3, math.NaN(),
 		true, false, []byte{}, []byte("\x00\xff a"),
 		time.Time{}, time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.FixedZone("", 5*3600+1800)), time.Date(12026, 1, 2, 3, 4, 5, 0, time.UTC),
+		time.Date(0, 2, 29, 0, 0, 0, 0, time.UTC), time.Date(-3, 1, 2, 3, 4, 5, 6000, time.UTC),
 	} {
 		want, err := types.Encode(0, pgtype.TextFormatCode, a, []byte{})
 		if err != nil {
@@ -68,6 +69,9 @@ func TestScanIsThatOfPgx(t *testing.T) {
 		{pgtype.TimestamptzOID, "2026-11-20 12:00:00.1+05:30", []any{new(time.Time)}},
 		{pgtype.TimestamptzOID, "1883-11-18 12:00:00-07:52:58", []any{new(time.Time)}},
 		{pgtype.TimestamptzOID, "0001-01-01 00:00:00+00", []any{new(time.Time)}},
+		{pgtype.TimestamptzOID, "0001-02-29 00:00:00+00 BC", []any{new(time.Time)}},
+		{pgtype.TimestamptzOID, "0005-12-31 23:00:00.5-01:30 BC", []any{new(time.Time)}},
+		{pgtype.TimestamptzOID, "10000-01-01 00:00:00+00", []any{new(time.Time)}},
 		{pgtype.TimestamptzOID, "infinity", []any{new(time.Time)}},
 		{pgtype.TimestampOID, "2026-11-20 12:00:00.5", []any{new(time.Time)}},
 		{pgtype.DateOID, "2026-11-20", []any{new(time.Time)}},
