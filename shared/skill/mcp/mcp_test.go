@@ -80,7 +80,7 @@ func serve(t testing.TB, options *sdk.StreamableHTTPOptions, between func(w http
 	})
 	tool("asks", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		progress := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: "any", Progress: 1})
-		_, roots := r.Session.ListRoots(ctx, nil)
+		_, roots := r.Session.ListRoots(ctx, nil) //nolint:staticcheck // older servers ask for it
 		return text(fmt.Sprint(progress, r.Session.Ping(ctx, nil), roots != nil)), nil
 	})
 	tool("slow", func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
