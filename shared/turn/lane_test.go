@@ -37,19 +37,26 @@ func (w *world) visiting(name lane.Name, message string) *saying {
 func TestEachLaneHasItsOwnLine(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.Kinds = append(slices.Clone(w.Kinds), visits)
-		h := newThinking()
-		m := llmtest.Write(t, h.then("One."), llmtest.Writes("Hello, bob."), llmtest.Writes("Hello, ada."), llmtest.Writes("Two."))
+		h, b := newThinking(), newThinking()
+		m := llmtest.Write(t, h.then("One."), b.then("Hello, bob."), llmtest.Writes("Hello, ada."), llmtest.Writes("Again, bob."),
+			llmtest.Writes("Two."))
 		w.think(m)
 		first := w.visiting("session:web:ann", "1")
 		id := <-first.begun
 		<-h.asked
 		second := w.visiting("session:web:ann", "2")
 		<-second.begun
-		if got := w.visiting("session:web:bob", "Hi.").end(t); got.Answer != "Hello, bob." {
-			t.Errorf("bob got %+v", got)
-		}
+		bob := w.visiting("session:web:bob", "Hi.")
+		<-bob.begun
+		<-b.asked
+		again := w.visiting("session:web:bob", "Again.")
+		<-again.begun
 		if got := w.said(t, turn.Turn{Message: "Hi."}); got.Answer != "Hello, ada." {
 			t.Errorf("ada got %+v", got)
+		}
+		close(b.answer)
+		if bob.end(t).Answer != "Hello, bob." || again.end(t).Answer != "Again, bob." {
+			t.Errorf("bob got %+v and %+v", bob.reply, again.reply)
 		}
 		close(h.answer)
 		if first.end(t).Answer != "One." || second.end(t).Answer != "Two." {
@@ -65,7 +72,7 @@ func TestEachLaneHasItsOwnLine(t *testing.T) {
 		if got := must(w.Threads.Get(t.Context(), w.Workspace, first.reply.Thread))(t); got.Channel != "chat" {
 			t.Errorf("ann's thread is %+v", got)
 		}
-		if told := w.actions(t, "chat"); len(told) != 3 || told[0].Agent != "visitor_chat" {
+		if told := w.actions(t, "chat"); len(told) != 4 || told[0].Agent != "visitor_chat" {
 			t.Errorf("the log says %+v", told)
 		}
 		w.mustBeFree(t)
