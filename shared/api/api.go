@@ -99,7 +99,7 @@ type Deps struct {
 }
 
 // optionalDeps are the fields of [Deps] and of its parts that may be nil.
-var optionalDeps = []string{"Valkey", "State", "Live", "Gateway", "BeatEvery", "KeepOverview", "Resources", "Claim", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender", "Meters"}
+var optionalDeps = []string{"Valkey", "State", "Live", "Gateway", "BeatEvery", "KeepOverview", "Resources", "Claim", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "SkillsIn", "Reason", "Worker", "Outbox", "Sender", "Meters"}
 
 // missing returns an error that names the required fields that are nil.
 func (d Deps) missing() error {
