@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -88,18 +86,19 @@ func TestWhoBeginsAPeriodHoldsNoBudget(t *testing.T) {
 	short.End = w.noon.Add(2 * time.Hour)
 	w.create(t, short)
 	w.Skew.Advance(3 * time.Hour)
-	locked := make(chan error, 1)
+	locked, done := make(chan error, 1), make(chan struct{})
 	check(t, w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 		if _, err := tx.Exec(ctx, w.q.HoldWorkspace); err != nil {
 			return err
 		}
 		go func() {
+			defer close(done)
 			locked <- w.DB.Tx(context.WithoutCancel(t.Context()), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 				_, err := w.s.Lock(ctx, tx, []budget.Cover{{Project: project}})
 				return err
 			})
 		}()
-		w.awaitWaiter(t)
+		dbtest.AwaitBlocked(ctx, t, w.DB.Dialect(), tx, done)
 		_, err := w.s.Lock(ctx, tx, []budget.Cover{{}})
 		return err
 	}))
@@ -107,22 +106,6 @@ func TestWhoBeginsAPeriodHoldsNoBudget(t *testing.T) {
 	if all := w.all(t); len(all) != 3 {
 		t.Errorf("%d budgets, want 3", len(all))
 	}
-}
-
-// awaitWaiter returns when a session of Postgres waits for a lock.
-func (w world) awaitWaiter(t testing.TB) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), w.URL)
-	check(t, err)
-	defer conn.Close(context.Background())
-	for range 2000 {
-		var waiting bool
-		check(t, conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted), pg_sleep(0.005)").Scan(&waiting, nil))
-		if waiting {
-			return
-		}
-	}
-	t.Fatal("nobody waits")
 }
 
 func TestManyWhoBeginADayMakeOneBudget(t *testing.T) {
