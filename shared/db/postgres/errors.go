@@ -81,8 +81,8 @@ func ended(err error) bool {
 	return false
 }
 
-// A deadError means that the connection was dead before it did anything for us. Another connection
-// may do it.
+// A deadError means that the connection was dead, or could not begin, before it did anything for us.
+// Another connection may do it.
 type deadError struct{ err error }
 
 func (e *deadError) Error() string { return e.err.Error() }
@@ -94,7 +94,7 @@ func (e *engine) leadError(err error, closed, changes bool) error {
 	if refused := refusal(err, e.need); refused != nil {
 		return refused
 	}
-	if closed && (ended(err) || unsent(err) || !changes) {
+	if outdated(err) || closed && (ended(err) || unsent(err) || !changes) {
 		return &deadError{mapError(err, closed, false)}
 	}
 	return mapError(err, closed, changes)
@@ -142,6 +142,9 @@ func byCode(pe *pgconn.PgError) error {
 	case "53100":
 		return db.ErrFull
 	case "57P03", "53300", "25P03", "40001", "40P01", "55P03":
+		return db.ErrUnavailable
+	}
+	if outdated(pe) {
 		return db.ErrUnavailable
 	}
 	return nil

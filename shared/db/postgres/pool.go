@@ -15,7 +15,8 @@ import (
 // conn is a connection of the pool.
 type conn struct {
 	*pgconn.PgConn
-	used time.Time // when it was released last; zero: never
+	statements
+	released time.Time // zero: never
 }
 
 // pooled is a connection that was taken from the pool.
@@ -36,11 +37,12 @@ func (e *engine) connect(ctx context.Context) (*conn, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, e.silence)
 	defer cancel()
-	if err := checkSchema(limited, c, e.need); err != nil {
+	direct, err := checkSchema(limited, c, e.need)
+	if err != nil {
 		_ = c.Close(ctx)
 		return nil, err
 	}
-	return &conn{PgConn: c}, nil
+	return &conn{PgConn: c, statements: statements{direct: direct && !e.pooled.Load()}}, nil
 }
 
 func disconnect(c *conn) {
@@ -62,7 +64,7 @@ func (e *engine) acquire(ctx context.Context) (c *pooled, reused bool, err error
 			break
 		}
 		if e.isAlive(c) {
-			return c, !c.Value().used.IsZero(), nil
+			return c, !c.Value().released.IsZero(), nil
 		}
 		c.Destroy()
 	}
@@ -81,7 +83,7 @@ func (e *engine) acquire(ctx context.Context) (c *pooled, reused bool, err error
 // isAlive checks a connection that was idle: when a frozen sandbox wakes, the server may have
 // closed its connections.
 func (e *engine) isAlive(c *pooled) bool {
-	switch used := c.Value().used; {
+	switch used := c.Value().released; {
 	case used.IsZero():
 		return true
 	case time.Since(c.CreationTime()) > lifetime:
@@ -99,10 +101,13 @@ func (e *engine) release(c *pooled) {
 	switch conn := c.Value(); {
 	case conn.IsClosed():
 		c.Hijack()
-	case conn.IsBusy() || conn.TxStatus() != 'I':
+	case conn.forgot:
+		e.pooled.Store(true)
+		c.Destroy()
+	case conn.IsBusy() || conn.TxStatus() != 'I' || conn.stale:
 		c.Destroy()
 	default:
-		conn.used = time.Now()
+		conn.released = time.Now()
 		c.Release()
 	}
 }

@@ -1,5 +1,6 @@
-// Package postgres is the engine for Postgres. It uses the protocol layer of pgx without prepared
-// statements, so that a transaction pooler does no harm. A batch is pipelined in one round trip.
+// Package postgres is the engine for Postgres. It uses the protocol layer of pgx. It prepares statements
+// only on a connection that leads to its server, so that a transaction pooler does no harm. A batch is
+// pipelined in one round trip.
 // Every transaction begins with lk_enter, which sets the application role, the workspace and the
 // time limits for that transaction only.
 package postgres
@@ -12,6 +13,7 @@ import (
 	"maps"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -54,6 +56,7 @@ type engine struct {
 	silence time.Duration
 	idle    time.Duration
 	need    int64
+	pooled  atomic.Bool // a server forgot a prepared statement: something unseen stands before it
 }
 
 // Open returns an engine. It connects on first use, so that a process can start while the database
@@ -143,25 +146,28 @@ func isLocal(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-func checkSchema(ctx context.Context, c *pgconn.PgConn, need int64) error {
+// checkSchema refuses a schema that is too old and a role that has too many rights. It also reports
+// whether the connection leads to its server: a pooler gives it a number of its own, and not that of the
+// server's process.
+func checkSchema(ctx context.Context, c *pgconn.PgConn, need int64) (direct bool, err error) {
 	if need == 0 {
-		return nil
+		return false, nil
 	}
-	var have int64
+	var have, pid int64
 	var safe bool
-	err := one(ctx, c, "SELECT version, safe FROM lk_schema()", &have, &safe)
+	err = one(ctx, c, "SELECT version, safe, pg_backend_pid() FROM lk_schema()", &have, &safe, &pid)
 	pe, told := errors.AsType[*pgconn.PgError](err)
 	switch {
 	case told && pe.Code == "42883":
-		return db.CheckSchema(need, 0, 0)
+		return false, db.CheckSchema(need, 0, 0)
 	case err != nil:
-		return fmt.Errorf("read schema version: %w", err)
+		return false, fmt.Errorf("read schema version: %w", err)
 	case have < need:
-		return db.CheckSchema(need, have, 0)
+		return false, db.CheckSchema(need, have, 0)
 	case !safe:
-		return db.ErrUnsafeRole
+		return false, db.ErrUnsafeRole
 	}
-	return nil // whether a newer schema allows this build is asked by every transaction
+	return pid == int64(c.PID()), nil // whether a newer schema allows this build is asked by every transaction
 }
 
 func (e *engine) Dialect() db.Dialect { return db.Postgres }
@@ -220,9 +226,9 @@ func (e *engine) Do(ctx context.Context, ws db.Workspace, readOnly bool, ops []*
 		}
 		err = func() error {
 			defer e.release(c) // also when the reader of the rows panics
-			var b batch
-			e.enter(ctx, &b, ws)
-			return e.pipeline(ctx, c.Value(), &b, ws, ops, ending{changes: !readOnly})
+			b := c.Value().begin()
+			e.enter(ctx, b, ws)
+			return e.pipeline(ctx, c.Value(), b, ws, ops, ending{changes: !readOnly})
 		}()
 		if !e.again(ctx, err, reused) {
 			return err
@@ -266,7 +272,7 @@ func (t *transaction) Send(ctx context.Context, ops []*db.Op, commit bool) error
 		}
 		return t.begin(ctx, ops)
 	}
-	err := t.engine.pipeline(ctx, t.conn.Value(), new(batch), t.ws, ops, ending{commit: commit, changes: commit})
+	err := t.engine.pipeline(ctx, t.conn.Value(), t.conn.Value().batch(), t.ws, ops, ending{commit: commit, changes: commit})
 	if err == nil && commit {
 		t.release()
 	}
@@ -280,10 +286,10 @@ func (t *transaction) begin(ctx context.Context, ops []*db.Op) error {
 			return err
 		}
 		t.conn = c // Rollback returns it in any case
-		var b batch
-		b.queue("BEGIN")
-		t.engine.enter(ctx, &b, t.ws)
-		err = t.engine.pipeline(ctx, c.Value(), &b, t.ws, ops, ending{})
+		b := c.Value().begin()
+		b.say("BEGIN")
+		t.engine.enter(ctx, b, t.ws)
+		err = t.engine.pipeline(ctx, c.Value(), b, t.ws, ops, ending{})
 		if !t.engine.again(ctx, err, reused) {
 			return err
 		}
@@ -370,7 +376,7 @@ func (e *engine) patience(ops []*db.Op, end ending) time.Duration {
 }
 
 func (e *engine) send(ctx context.Context, c *conn, b *batch, ws db.Workspace, ops []*db.Op, end ending) error {
-	lead := b.statements
+	lead := b.count
 	for _, op := range ops {
 		args, err := op.Arguments(ws)
 		if err != nil {
@@ -379,7 +385,7 @@ func (e *engine) send(ctx context.Context, c *conn, b *batch, ws db.Workspace, o
 		b.queue(op.Query.Text(db.Postgres), args...)
 	}
 	if end.commit {
-		b.queue("COMMIT")
+		b.say("COMMIT")
 	}
 	if b.err != nil {
 		return b.err
@@ -388,7 +394,7 @@ func (e *engine) send(ctx context.Context, c *conn, b *batch, ws db.Workspace, o
 		return &deadError{fmt.Errorf("%w: %w", db.ErrUnavailable, pgconn.ErrConnClosed)}
 	}
 	res := c.ExecBatch(ctx, &b.Batch)
-	err := e.read(ctx, res, c, lead, ops, end)
+	err := e.read(ctx, res, c, b, lead, ops, end)
 	if cerr := res.Close(); err == nil {
 		err = mapError(cause(ctx, cerr), c.IsClosed(), end.changes)
 	}
@@ -405,14 +411,14 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-func (e *engine) read(ctx context.Context, res *pgconn.MultiResultReader, c *conn, lead int, ops []*db.Op, end ending) error {
-	for range lead {
-		if _, err := next(res, nil); err != nil {
+func (e *engine) read(ctx context.Context, res *pgconn.MultiResultReader, c *conn, b *batch, lead int, ops []*db.Op, end ending) error {
+	for i := range lead {
+		if _, err := b.next(res, i, nil); err != nil {
 			return e.leadError(cause(ctx, err), c.IsClosed(), end.changes)
 		}
 	}
-	for _, op := range ops {
-		affected, err := next(res, op)
+	for i, op := range ops {
+		affected, err := b.next(res, lead+i, op)
 		if err == nil {
 			err = op.Done(affected)
 		}
@@ -429,7 +435,7 @@ func (e *engine) read(ctx context.Context, res *pgconn.MultiResultReader, c *con
 	return nil
 }
 
-// next reads the answer to the next statement. It passes the rows to op, if it wants them, and returns
+// next reads the answer to the next statement, or to the preparation of one. It passes the rows to op, if it wants them, and returns
 // how many there were, or were affected.
 func next(res *pgconn.MultiResultReader, op *db.Op) (affected int64, err error) {
 	if !res.NextResult() {
@@ -446,18 +452,4 @@ func next(res *pgconn.MultiResultReader, op *db.Op) (affected int64, err error) 
 	}
 	tag, err := r.Close()
 	return tag.RowsAffected(), err
-}
-
-// batch is a pipeline of statements.
-type batch struct {
-	pgconn.Batch
-	statements int
-	err        error // of an argument
-}
-
-func (b *batch) queue(text string, args ...any) {
-	texts, err := parameters(args)
-	b.err = cmp.Or(b.err, err)
-	b.statements++
-	b.ExecParams(text, texts, nil, nil, nil)
 }
