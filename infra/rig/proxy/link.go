@@ -117,15 +117,17 @@ const (
 func (l *link) requests() {
 	buf := make([]byte, piece)
 	var tail []byte
+	var named statements
 	for {
 		n, err := l.client.Read(buf)
 		if data := buf[:n]; n > 0 {
-			if r := l.p.take(tail, data); r != nil {
+			said := named.spell(data)
+			if r := l.p.take(tail, said); r != nil {
 				l.set(r.fault)
 				close(r.hit)
 			}
 			if l.asks() {
-				if f := l.p.asked(data); f != (Fault{}) {
+				if f := l.p.asked(said); f != (Fault{}) {
 					l.set(f)
 				}
 			}

@@ -226,3 +226,26 @@ func TestASilentClientIsNotSeenToLeave(t *testing.T) {
 		t.Errorf("it reads %d bytes, %v", n, err)
 	}
 }
+
+// TestAPreparedStatementIsFoundByItsName: a request that names a prepared statement counts as one that
+// contains its text.
+func TestAPreparedStatementIsFoundByItsName(t *testing.T) {
+	url, lines := echo(t)
+	p, err := proxy.Start(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	c := dial(t, p)
+	c.hears("P\x00PREPARE st1 AS SELECT the point\x00")
+	c.hears("P\x00PREPARE st12 AS SELECT another\x00")
+	<-lines
+	<-lines
+	hit := p.At("the point", proxy.Fault{Kind: proxy.CutAnswer})
+	c.hears("B\x00st12\x00")
+	<-lines
+	if got, err := c.says("B\x00st1\x00", soon); err == nil {
+		t.Errorf("the client reads %q", got)
+	}
+	<-hit
+}

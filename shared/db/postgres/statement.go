@@ -21,7 +21,7 @@ const unknownStatement = "26000"
 
 const (
 	// keptStatements is how many prepared statements a connection keeps. The server holds a plan of each.
-	keptStatements = 300
+	keptStatements = 200
 	// keptFor is how long it keeps them. A plan does not grow older than that, whatever became of the
 	// tables that it reads.
 	keptFor = 10 * time.Minute
