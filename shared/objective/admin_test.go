@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -412,12 +411,13 @@ func TestABeatThatBeginsWhileThePlanIsReplaced(t *testing.T) {
 			id := w.create(t, "x", 5)
 			w.plan(t, id, "one")
 			o := w.get(t, id)
-			seen := make(chan []objective.Objective, 1)
+			seen, done := make(chan []objective.Objective, 1), make(chan struct{})
 			err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 				if _, err := w.admin.ReplaceSteps(ctx, tx, o, []objective.Step{{Title: "new"}}); err != nil {
 					return err
 				}
 				go func() {
+					defer close(done)
 					var found *[]objective.Objective
 					request := lane.Request{Workspace: w.Workspace, Lane: lane.Objective(id), Holder: "beat"}
 					err := w.lanes.DoAfter(t.Context(), request, lane.Wait{}, func(b *db.Batch) { found = w.s.GetIn(b, id) },
@@ -427,9 +427,7 @@ func TestABeatThatBeginsWhileThePlanIsReplaced(t *testing.T) {
 					}
 					seen <- *found
 				}()
-				if engine == dbtest.OnPostgres { // on SQLite there is one writer
-					w.awaitWaiter(t, seen)
-				}
+				dbtest.AwaitBlocked(ctx, t, w.DB.Dialect(), tx, done)
 				return nil
 			})
 			if err != nil {
@@ -440,27 +438,6 @@ func TestABeatThatBeginsWhileThePlanIsReplaced(t *testing.T) {
 			}
 		})
 	}
-}
-
-// awaitWaiter returns when a session waits for a lock of the database, or when seen has a value too
-// early.
-func (w world) awaitWaiter(t testing.TB, seen chan []objective.Objective) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), w.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	for range 1000 {
-		var waiting bool
-		if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted), pg_sleep(0.005)").Scan(&waiting, nil); err != nil {
-			t.Fatal(err)
-		}
-		if waiting || len(seen) > 0 {
-			return
-		}
-	}
-	t.Fatal("nobody waits")
 }
 
 func TestObjectivesAreListed(t *testing.T) {
