@@ -152,6 +152,33 @@ func TestTheCourierHonoursOrders(t *testing.T) {
 	}
 }
 
+// TestTheCourierFinishesItsTaskBeforeItLeaves: it is terminated gracefully, ends what it works on, and is
+// given nothing more.
+func TestTheCourierFinishesItsTaskBeforeItLeaves(t *testing.T) {
+	h := newHome(t, "DEMO=1")
+	d := h.dev()
+	url, token, _ := d.started()
+	d.out.wait(t, "courier claimed Count the parcels")
+	at := url + "/api/v1/agents/" + courierID + "/terminate"
+	if status, body := call(t, http.MethodPost, at, token, `{"graceful":true,"reason":"holidays"}`); status != http.StatusOK {
+		t.Fatalf("terminate: %d %s", status, body)
+	}
+	d.out.wait(t, "courier done Count the parcels")
+	d.out.wait(t, "courier left")
+	for title, is := range ofCourier(t, url, token) {
+		want := task.Pending
+		if title == "Count the parcels" {
+			want = task.Completed
+		}
+		if is["status"] != string(want) {
+			t.Errorf("%s is %v", title, is)
+		}
+	}
+	if code := d.end(); code != exitDone {
+		t.Fatalf("exit code %d\n%s", code, d)
+	}
+}
+
 // TestThereIsNoCourierWithoutADemo of a file that begins without one.
 func TestThereIsNoCourierWithoutADemo(t *testing.T) {
 	h := newHome(t, "DEMO=0")
