@@ -156,7 +156,7 @@ export function Outputs({ path, params, small }: { path: string; params?: Params
 export function Menu({ label, icon, items, small }: { label: string; icon?: string; items: [string, () => void][]; small?: boolean }) {
   const [open, set] = useState(false);
   const box = useRef<HTMLSpanElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => { // with the list, so that the first key finds the focus there
     if (!open) return;
     box.current?.querySelector<HTMLElement>("[role=menuitem]")?.focus();
     const away = (e: Event): void => {
