@@ -435,7 +435,7 @@ func (e *engine) read(ctx context.Context, res *pgconn.MultiResultReader, c *con
 	return nil
 }
 
-// next reads the answer to the next statement, or to the preparation of one. It passes the rows to op, if it wants them, and returns
+// next reads the answer to the next statement. It passes the rows to op, if it wants them, and returns
 // how many there were, or were affected.
 func next(res *pgconn.MultiResultReader, op *db.Op) (affected int64, err error) {
 	if !res.NextResult() {

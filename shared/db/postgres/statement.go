@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -58,8 +59,11 @@ func (s *statements) begin() *batch {
 
 // preparable reports whether Postgres can prepare a statement.
 func preparable(text string) bool {
-	word, _, _ := strings.Cut(text, " ")
-	switch strings.TrimSpace(word) {
+	word := text
+	if end := strings.IndexFunc(text, unicode.IsSpace); end >= 0 {
+		word = text[:end]
+	}
+	switch word {
 	case "SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "VALUES":
 		return true
 	}
