@@ -56,6 +56,10 @@ func Load(fsys fs.FS, queries any) error {
 	}
 	target = target.Elem()
 	var errs []error
+	by := make(map[string]int, len(parsed))
+	for i, q := range slices.Backward(parsed) { // the first of a name counts
+		by[q.name[strings.LastIndexByte(q.name, '.')+1:]] = i
+	}
 	for i := range target.NumField() {
 		field := target.Type().Field(i)
 		name := field.Name
@@ -63,16 +67,18 @@ func Load(fsys fs.FS, queries any) error {
 			errs = append(errs, fmt.Errorf("load %s: field %s is not an exported Query", target.Type(), name))
 			continue
 		}
-		j := slices.IndexFunc(parsed, func(q Query) bool { return strings.HasSuffix(q.name, "."+name) })
-		if j < 0 {
+		j, known := by[name]
+		if !known {
 			errs = append(errs, fmt.Errorf("load %s: field %s has no query", target.Type(), name))
 			continue
 		}
 		target.Field(i).Set(reflect.ValueOf(parsed[j]))
-		parsed = slices.Delete(parsed, j, j+1)
+		parsed[j].name = "" // it has its field
 	}
 	for _, q := range parsed {
-		errs = append(errs, fmt.Errorf("load %s: query %s has no field", target.Type(), q.name))
+		if q.name != "" {
+			errs = append(errs, fmt.Errorf("load %s: query %s has no field", target.Type(), q.name))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -133,7 +139,7 @@ func (p *parser) file(file, text string) {
 		p.parts[base] = parts
 	}
 	for _, s := range found {
-		name, body := base+"."+s.name, expand(strings.TrimSuffix(strings.TrimSpace(s.body.String()), ";"), parts)
+		name, body := base+"."+s.name, expand(strings.TrimSuffix(strings.TrimSpace(s.body), ";"), parts)
 		if s.part {
 			if _, known := parts[s.name]; known {
 				p.fail("%s: part %s is there twice", file, s.name)

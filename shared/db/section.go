@@ -7,8 +7,8 @@ import "strings"
 type section struct {
 	name   string
 	part   bool
-	global bool            // whether it has a line that says why it is global
-	body   strings.Builder // without comment lines
+	global bool   // whether it has a line that says why it is global
+	body   string // without comment lines
 }
 
 // space is what separates words in a line.
@@ -44,11 +44,20 @@ func sections(text string) (found []*section, attempts int) {
 			blank += len(line)
 			continue
 		default:
-			s.body.WriteString(text[at-blank : end])
+			s.body = joined(text, s.body, at-blank, end)
 		}
 		blank = 0
 	}
 	return found, attempts
+}
+
+// joined adds a piece of text to what was taken from text before. If that ends where the piece begins, as it
+// does unless a comment stands between, nothing is copied.
+func joined(text, before string, begin, end int) string {
+	if begin >= len(before) && text[begin-len(before):begin] == before {
+		return text[begin-len(before) : end]
+	}
+	return before + text[begin:end]
 }
 
 // headingOf returns the name in a line "-- name: Word" or "-- part: Word", and whether the line is one.
@@ -70,6 +79,9 @@ func meansHeading(text string) bool {
 
 // expand replaces each @Word in a text by the part of that name. An @ before any other word stays.
 func expand(text string, parts map[string]string) string {
+	if strings.IndexByte(text, '@') < 0 {
+		return text
+	}
 	var out strings.Builder
 	for {
 		before, rest, found := strings.Cut(text, "@")
