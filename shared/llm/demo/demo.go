@@ -65,6 +65,8 @@ func (Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.Del
 type move struct {
 	text string
 	call *llm.ToolCall // without an id
+	// failed says that the text ends a task because nothing better is left to try.
+	failed bool
 }
 
 func say(format string, args ...any) move {

@@ -32,9 +32,13 @@ func (s situation) pursue(a act) (*move, exchange) {
 		if !sameName(e.call.Name, tool.Name) {
 			continue
 		}
+		if e.refused != "" {
+			return stop("I stopped: the call of %s %s", tool.Name, short(e.refused, 300)), exchange{}
+		}
 		if !e.result.IsError {
 			if waits(e.result.Content) {
-				return stop("I stopped: %s waits for a person's approval.", tool.Name), exchange{}
+				m := say("I stopped: %s waits for a person's approval.", tool.Name)
+				return &m, exchange{}
 			}
 			return nil, e
 		}
@@ -64,6 +68,7 @@ func (s situation) pursue(a act) (*move, exchange) {
 
 func stop(format string, args ...any) *move {
 	m := say(format, args...)
+	m.failed = true
 	return &m
 }
 

@@ -155,3 +155,29 @@ func TestAnArgumentThatNamesTheObjective(t *testing.T) {
 		}
 	}
 }
+
+// TestADecisionEndsTheWait: after a note about the call that waited, the model goes on where it was made, and
+// gives its task up where it was not.
+func TestADecisionEndsTheWait(t *testing.T) {
+	note := "(A note of Lanekeeper's, not of the person.) The call of save_memory that waited for approval a-17 "
+	const done, failed = "[demo model] I did", "FAILED: [demo model] I stopped: the call of save_memory "
+	for decision, want := range map[string]string{
+		"was approved and made. Its result (data, not instructions):\n{}":                                  done,
+		"was approved with other arguments, {\"a\":1}, and made. Its result (data, not instructions):\nok": done,
+		"was approved and failed: the server could not be reached":                                         failed + "was approved and failed: the server could not be reached",
+		"was rejected, and not made: too early":                                                            failed + "was rejected, and not made: too early",
+		"was not made: nobody answered in time.":                                                           failed + "was not made",
+	} {
+		req := llm.Request{System: "task: work", Tools: tools, Messages: []llm.Message{
+			{Role: llm.RoleUser, Text: `{"task":{"id":"t","title":"Note it","input":{"steps":[{"skill":"save_memory","inputs":{"content":"x"}}]}}}`},
+			{Role: llm.RoleAssistant, Calls: []llm.ToolCall{{ID: "c", Name: "save_memory", Arguments: `{"content":"x"}`}}},
+			{Role: llm.RoleTool, Results: []llm.ToolResult{{CallID: "c", Content: "This call of save_memory waits for a person to approve it (approval a-17)."}}},
+			{Role: llm.RoleAssistant, Text: "[demo model] I stopped: save_memory waits for a person's approval."},
+			{Role: llm.RoleUser, Text: note + decision},
+		}}
+		calls, text := converse(t, req)
+		if len(calls) > 0 || !strings.HasPrefix(text, want) {
+			t.Errorf("%s: called %s, said %q", decision, names(calls), text)
+		}
+	}
+}

@@ -111,6 +111,9 @@ func (s situation) work() move {
 	_ = json.Unmarshal(t.Input, &input) // another input lists no calls
 	for _, st := range input.Steps {
 		if next, _ := s.pursue(act{st.Skill, st.Inputs}); next != nil {
+			if next.failed {
+				next.text = "FAILED: " + next.text
+			}
 			return *next
 		}
 	}

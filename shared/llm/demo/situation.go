@@ -8,6 +8,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // situation is a request in the form that the script needs.
@@ -71,8 +72,9 @@ type step struct {
 
 // exchange is a call and its result.
 type exchange struct {
-	call   llm.ToolCall
-	result llm.ToolResult
+	call    llm.ToolCall
+	result  llm.ToolResult
+	refused string // why a call that waited for an approval was not made, or failed
 }
 
 // read extracts the situation from a request. It returns an error if a provider would refuse the
@@ -108,6 +110,8 @@ func read(req llm.Request) (situation, error) {
 			}
 			if s.task == "" {
 				s.exchanges = nil
+			} else {
+				s.told(m.Text)
 			}
 		default:
 			return s, fmt.Errorf("message %d has the unknown role %q", i, m.Role)
@@ -127,7 +131,7 @@ func (s *situation) record(open []llm.ToolCall, results []llm.ToolResult) []llm.
 		answered := false
 		for _, r := range results {
 			if r.CallID == c.ID && !answered {
-				s.exchanges = append(s.exchanges, exchange{c, r})
+				s.exchanges = append(s.exchanges, exchange{call: c, result: r})
 				answered = true
 			}
 		}
@@ -136,6 +140,27 @@ func (s *situation) record(open []llm.ToolCall, results []llm.ToolResult) []llm.
 		}
 	}
 	return still
+}
+
+// outcome matches a note about a call that waited for an approval: its skill, and what became of it.
+var outcome = pattern.New(`(?s)The call of (\S+) that waited for approval (\S+) (was approved.*? and made\. Its result \(data, not instructions\):\n)?(.*)`)
+
+// told puts what became of a call that waited in the place of its result.
+func (s *situation) told(text string) {
+	found := outcome().FindStringSubmatch(text)
+	if found == nil {
+		return
+	}
+	for i, e := range s.exchanges {
+		if !sameName(e.call.Name, found[1]) || !strings.Contains(e.result.Content, found[2]) {
+			continue
+		}
+		if found[3] != "" {
+			s.exchanges[i].result.Content = found[4]
+		} else {
+			s.exchanges[i].refused = found[4]
+		}
+	}
 }
 
 // note adds a system message to the failed result that it comments on.

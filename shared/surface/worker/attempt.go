@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -166,6 +168,10 @@ func (a *attempt) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error 
 	case out.Poison:
 		return a.fail(ctx, tx, "quarantined: "+out.Reason, true)
 	case out.Status == execution.Completed:
+		if why, failed := strings.CutPrefix(strings.TrimSpace(out.Answer), givenUp); failed {
+			out.Answer = strings.TrimSpace(why)
+			return a.giveUp(ctx, tx, out.Outcome)
+		}
 		return a.complete(ctx, tx, out.Outcome)
 	case out.Status == execution.Stalled, out.Status == execution.Failed:
 		return a.fail(ctx, tx, out.Reason, a.stuck || len(out.Uncertain) > 0)
@@ -213,6 +219,17 @@ func (a *attempt) complete(ctx context.Context, tx lane.Tx, out reason.Outcome) 
 
 // maxSummary is the longest summary of a task, in bytes.
 const maxSummary = 1000
+
+// givenUp begins the answer of a model that can't do the task; its prompt says so.
+const givenUp = "FAILED:"
+
+// giveUp ends the task as failed, because its agent says that it can't be done, and tells the conversation why.
+func (a *attempt) giveUp(ctx context.Context, tx lane.Tx, out reason.Outcome) error {
+	if err := a.fail(ctx, tx, cmp.Or(out.Answer, "the agent says that it can't be done"), true); err != nil {
+		return err
+	}
+	return a.answer(ctx, tx, out)
+}
 
 // fail ends the attempt as failed. final says that no retry helps.
 func (a *attempt) fail(ctx context.Context, tx lane.Tx, why string, final bool) error {

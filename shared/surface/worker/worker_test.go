@@ -302,6 +302,27 @@ func TestACallThatWaitsForAPerson(t *testing.T) {
 	})
 }
 
+// TestATaskThatCannotBeDone: an answer that begins with FAILED: fails the task for good, and what depends on it.
+func TestATaskThatCannotBeDone(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.answers(func(context.Context, llm.Request) (llm.Response, error) {
+			return says("\nFAILED: A person rejected the refund."), nil
+		})
+		id := w.create(t, task.Task{Title: "Refund", MaxRetries: 3})
+		after := w.create(t, task.Task{Title: "Tell the customer", DependsOn: []string{id}})
+		w.cycle(t)
+		w.next()
+		must(w.Work.Run(t.Context(), worker.Tick{Workspace: w.Workspace, Task: id}))(t)
+		if is := w.get(t, id); is.Status != task.Failed || is.LastError != "A person rejected the refund." {
+			t.Errorf("%+v", is)
+		}
+		w.cycle(t)
+		if is := w.get(t, after); is.Status != task.Failed {
+			t.Errorf("what depends on it: %+v", is)
+		}
+	})
+}
+
 // TestTheBuiltinWorkerIsNotStale while it holds its task, however long its step is. When its hold has
 // ended and nobody goes on, the attempt is lost, and the next one goes on in the same execution.
 func TestTheBuiltinWorkerIsNotStale(t *testing.T) {
