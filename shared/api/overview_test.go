@@ -194,6 +194,11 @@ func TestTheOverviewOfAFreshWorkspace(t *testing.T) {
 		if o.State != "stopped" || o.Stop == nil || o.Stop.Reason != "stock-taking" || o.Verdict.Tone != "failed" || o.Needs[0].Kind != "stop" {
 			t.Errorf("%+v", o)
 		}
+		w.Skew.Advance(11 * time.Minute) // since anything was heard of the run
+		w.must(t, 200, "GET", "/api/v1/overview", "", &o)
+		if len(o.Running) != 0 {
+			t.Errorf("a silent run is said to go on: %+v", o.Running)
+		}
 	})
 }
 

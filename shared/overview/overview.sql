@@ -29,7 +29,7 @@ SELECT skill_name, duration_ms, output
 
 -- name: Running
 -- What is being worked on now, the newest first: under a lane that is held, or without a lane and heard
--- of within its time. step, kind and skill are of the latest entry of its journal; the last two are what its
+-- of in the last ten minutes and within its time. step, kind and skill are of the latest entry of its journal; the last two are what its
 -- trace has used so far.
 SELECT e.id, e.trace_id, e.surface, e.agent, e.subject, e.input, e.created_at, s.step, s.kind,
        CASE s.kind WHEN 'call' THEN s.body ->> 'skill' WHEN 'model' THEN s.body -> 'message' -> 'calls' -> 0 ->> 'name' END,
@@ -41,7 +41,7 @@ SELECT e.id, e.trace_id, e.surface, e.agent, e.subject, e.input, e.created_at, s
    AND s.seq = (SELECT max(m.seq) FROM execution_steps m WHERE m.workspace_id = e.workspace_id AND m.execution_id = e.id)
  WHERE e.workspace_id = $1 AND e.status = 'running'
    AND (l.lane IS NOT NULL
-     OR e.subject IS NULL AND e.updated_at > lk_plus((SELECT lk_now()), -1000 * coalesce(CAST(e.timeout_seconds AS bigint), 604800)))
+     OR e.subject IS NULL AND e.updated_at > lk_plus((SELECT lk_now()), -1000 * CASE WHEN e.timeout_seconds < 600 THEN e.timeout_seconds ELSE 600 END))
  ORDER BY e.created_at DESC, e.id DESC
  LIMIT $2;
 
