@@ -25,8 +25,8 @@ const (
 // Cache takes several tokens at once from a [Store] and spends them, so that most requests of a
 // busy caller cost no statement. When a caller has used its tokens up, the next request takes twice
 // as many, but at most a tenth of the burst and at most the tokens of one second. When the store
-// fails, every request passes, because limits exist to keep the service available. It is safe for
-// concurrent use.
+// fails, the limit applies to this process alone, because limits exist to keep the service available;
+// what passes then is taken from the bucket as soon as the store answers. It is safe for concurrent use.
 type Cache struct {
 	store  *Store
 	clock  func() time.Time
@@ -48,7 +48,29 @@ type lease struct {
 	chunk   int   // how many to take next
 	until   time.Time
 	refused time.Time // no tokens are available before this time
-	open    time.Time // every request passes before this time, because the store failed
+	alone   time.Time // the store is not asked before this time, because it failed
+	full    time.Time // when the tokens that this process spent would have returned
+	owed    int       // tokens that were spent without the store
+}
+
+// spends spends n tokens of those that this process could spend if it were the only one. It returns after how
+// long there will be as many, when there are not.
+func (k *lease) spends(now time.Time, n int) (wait time.Duration) {
+	k.spent(now, n)
+	if wait = k.full.Sub(now) - k.limit.lasting(k.limit.Burst); wait > 0 {
+		k.full = k.full.Add(-k.limit.lasting(n))
+		return wait
+	}
+	k.owed = min(k.owed+n, k.limit.Burst)
+	return 0
+}
+
+// spent notes that n tokens were spent.
+func (k *lease) spent(now time.Time, n int) {
+	if k.full.Before(now) {
+		k.full = now
+	}
+	k.full = k.full.Add(k.limit.lasting(n))
 }
 
 // NewCache returns a cache. clock is this process's clock.
@@ -75,8 +97,9 @@ func (l *Cache) TakeFirst(ctx context.Context, ws db.Workspace, key string, n in
 	defer k.mu.Unlock()
 	now := l.clock()
 	switch {
-	case now.Before(k.open):
-		return true, 0
+	case now.Before(k.alone):
+		wait := k.spends(now, n)
+		return wait == 0, wait
 	case now.Before(k.refused):
 		return false, k.refused.Sub(now)
 	case !now.Before(k.until):
@@ -87,12 +110,15 @@ func (l *Cache) TakeFirst(ctx context.Context, ws db.Workspace, key string, n in
 	}
 	if k.left >= n {
 		k.left -= n
+		k.spent(now, n)
 		return true, 0
 	}
-	taken := max(n, min(k.chunk, k.limit.Burst/10, int(k.limit.PerSecond)))
+	owed := min(k.owed, k.limit.Burst-n)
+	least := n + owed
+	taken := max(least, min(k.chunk, k.limit.Burst/10, int(k.limit.PerSecond)))
 	ok, wait, err := l.ask(ctx, ws, key, taken, k, rate)
-	if err == nil && !ok && taken > n { // not that many, but perhaps n
-		taken = n
+	if err == nil && !ok && taken > least { // not that many, but perhaps enough
+		taken = least
 		ok, wait, err = l.ask(ctx, ws, key, taken, k, rate)
 	}
 	now = l.clock()
@@ -100,14 +126,17 @@ func (l *Cache) TakeFirst(ctx context.Context, ws db.Workspace, key string, n in
 	case ctx.Err() != nil: // the caller has left
 		return true, 0
 	case err != nil:
-		l.log.WarnContext(ctx, "rate limits can't be asked: requests pass", "error", err)
-		k.open = now.Add(outage)
-		return true, 0
+		l.log.WarnContext(ctx, "rate limits can't be asked: this process limits alone", "error", err)
+		k.alone = now.Add(outage)
+		wait = k.spends(now, n)
+		return wait == 0, wait
 	case !ok:
 		k.refused = now.Add(wait)
 		return false, wait
 	}
-	k.left += taken - n
+	k.spent(now, n)
+	k.left += taken - least
+	k.owed -= least - n
 	k.chunk = max(2*taken, k.limit.Burst/100)
 	k.until = now.Add(leaseFor)
 	return true, 0
@@ -160,5 +189,5 @@ func (k *lease) idle(now time.Time) bool {
 		return false
 	}
 	defer k.mu.Unlock()
-	return !now.Before(k.until) && !now.Before(k.refused) && !now.Before(k.open)
+	return !now.Before(k.until) && !now.Before(k.refused) && !now.Before(k.alone) && k.owed == 0
 }

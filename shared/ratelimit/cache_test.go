@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/uuid"
@@ -195,8 +196,51 @@ func TestManyProcesses(t *testing.T) {
 	})
 }
 
-// TestLocalWithoutAStore: limits exist to keep the service available. When the store fails, every
-// request passes, and the store is not asked for a while.
+// TestAnOutageIsNoHole: while the store can't be asked, the limit applies to this process, with what it spent
+// before. What passed meanwhile is taken from the bucket when the store answers again.
+func TestAnOutageIsNoHole(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		var broken struct{ Broken db.Query }
+		if err := db.Load(fstest.MapFS{"broken.sql": {Data: []byte("-- name: Broken\n-- global: it fails\nSELECT n FROM nothing;\n")}}, &broken); err != nil {
+			t.Fatal(err)
+		}
+		limit, down := ratelimit.Limit{PerSecond: 1, Burst: 5}, false
+		c := newClock(e)
+		l := newLocal(t, e, c)
+		passes := func(want int, when string) {
+			t.Helper()
+			got := 0
+			for range 20 {
+				ok, wait := l.TakeFirst(t.Context(), e.Workspace, "a", 1, limit, func(b *db.Batch) func() ratelimit.Limit {
+					if down {
+						b.Exec(broken.Broken)
+					}
+					return func() ratelimit.Limit { return limit }
+				})
+				if ok {
+					got++
+				} else if wait <= 0 || wait > 5*time.Second {
+					t.Errorf("%s: refused for %v", when, wait)
+				}
+			}
+			if got != want {
+				t.Errorf("%s: %d requests passed, want %d", when, got, want)
+			}
+		}
+		passes(5, "with a store")
+		c.advance(2 * time.Second)
+		down = true
+		passes(2, "without one")
+		c.advance(2 * time.Second)
+		passes(2, "still without")
+		down = false
+		c.advance(time.Second)
+		passes(1, "with one again")
+	})
+}
+
+// TestLocalWithoutAStore: limits exist to keep the service available. When the store fails, requests
+// pass within the limit, and the store is not asked for a while.
 func TestLocalWithoutAStore(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	nowhere := db.Workspace(uuid.NewString()) // the store has no such workspace
