@@ -161,7 +161,9 @@ func TestTwoCoordinatorsUnderKills(t *testing.T) {
 		var working sync.WaitGroup
 		completed := make([]int, len(all))
 		for i, ws := range all {
-			working.Go(func() { completed[i] = w.work(t, ws, agents[ws], each, time.Now().Add(time.Duration(promise.Figure(5, 40))*time.Minute)) })
+			working.Go(func() {
+				completed[i] = w.work(t, ws, agents[ws], each, time.Now().Add(time.Duration(promise.Figure(5, 40))*time.Minute))
+			})
 		}
 		go func() { working.Wait(); close(done) }()
 		killed := 0

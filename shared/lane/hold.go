@@ -84,8 +84,8 @@ func (s *Store) InHold(ctx context.Context, held Held, fn func(context.Context, 
 	return s.InHoldBeside(ctx, held, nil, fn)
 }
 
-// InHoldBeside is InHold for a transaction that ends the holds of others: it locks the rows of their
-// lanes too, all in the one order of names.
+// InHoldBeside is InHold for a transaction that depends on the holds of others, or ends them: it locks the rows
+// of their lanes too, all in the one order of names.
 func (s *Store) InHoldBeside(ctx context.Context, held Held, beside []Name, fn func(context.Context, Tx) error) error {
 	holds := slices.Clone(held.holds())
 	if len(holds) == 0 {

@@ -285,6 +285,48 @@ func TestTheLineHasAnEnd(t *testing.T) {
 	})
 }
 
+// TestTheLineHasAnEndForThoseWhoComeAtOnce: of many messages that come in the same moment, as many wait as there
+// are places.
+func TestTheLineHasAnEndForThoseWhoComeAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		const places, many = 3, 16
+		here := must(w.Workspaces.Get(t.Context(), w.Workspace))(t)
+		err := w.Runner.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Workspaces.Patch(ctx, tx, here, workspace.Patch{Settings: map[string]*int64{"sessionQueue": new(int64(places))}})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := newThinking()
+		w.think(llmtest.Write(t, append([]llmtest.Writing{h.then("One.")}, slices.Repeat([]llmtest.Writing{llmtest.Writes("More.")}, places)...)...))
+		first := w.saying(turn.Turn{Message: "1"})
+		<-h.asked
+		var all, waiting []*saying
+		for range many {
+			all = append(all, w.saying(turn.Turn{Message: "more"}))
+		}
+		for _, s := range all {
+			select {
+			case <-s.begun:
+				waiting = append(waiting, s)
+			case <-s.ended:
+				if !errors.Is(s.err, turn.ErrLine) {
+					t.Errorf("got %+v, %v", s.reply, s.err)
+				}
+			}
+		}
+		if len(waiting) != places {
+			t.Errorf("%d messages wait, want %d", len(waiting), places)
+		}
+		close(h.answer)
+		for _, s := range append(waiting, first) {
+			s.end(t)
+		}
+		w.mustBeFree(t)
+	})
+}
+
 // TestATurnCanBeGivenUp cancels a working turn, a turn that waits in line after it, and a turn that
 // waits for a person.
 func TestATurnCanBeGivenUp(t *testing.T) {

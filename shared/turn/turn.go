@@ -185,6 +185,7 @@ type turn struct {
 	ws        db.Workspace
 	exec      execution.Execution
 	fresh     bool                   // its thread does not exist yet
+	places    int                    // turns that may wait in line; 0: this one has not asked
 	started   bool                   // its execution exists
 	resumed   bool                   // it began before
 	ended     *[]execution.Execution // after its last transaction
@@ -280,6 +281,11 @@ func (s *turn) begin(ctx context.Context, st *work.Start) error {
 		if s.fresh {
 			s.Threads.OpenIn(st.Later(), s.Thread, s.kind.Channel, s.Thread)
 		}
+		if s.places > 0 {
+			if err := s.takePlace(ctx, st.Tx); err != nil {
+				return err
+			}
+		}
 		if err := st.New(ctx, s.exec); err != nil {
 			return err
 		}
@@ -321,13 +327,29 @@ func (s *turn) queue(ctx context.Context, e *work.Entry, ahead int) error {
 	if err != nil {
 		return err
 	}
-	if ahead > settings.SessionQueue { // one of them works
+	if s.places = settings.SessionQueue; ahead > s.places { // one of them works
 		return ErrLine
 	}
-	if err := e.Begin(ctx); err != nil {
+	if err := e.Begin(ctx, s.Lane); err != nil {
 		return err
 	}
 	s.running()
+	return nil
+}
+
+// takePlace counts the turns ahead once more. The transaction has locked the row of the conversation's lane, so
+// that those which come at once don't all get the last place.
+func (s *turn) takePlace(ctx context.Context, tx lane.Tx) error {
+	if err := tx.Flush(ctx); err != nil {
+		return err
+	}
+	ahead := s.Runs.Ahead(tx.Later(), s.line(), s.exec.ID)
+	if err := tx.Flush(ctx); err != nil {
+		return err
+	}
+	if *ahead > s.places {
+		return ErrLine
+	}
 	return nil
 }
 

@@ -27,12 +27,15 @@ func (e *Entry) Take(h *lane.Hold) { e.d.further = append(e.d.further, h) }
 
 // Begin stores the unit before it waits for a further lane. It calls the unit's Begin now. After
 // Enter has returned, that is called again, with Start.Begun set. A second call of this method does
-// nothing.
-func (e *Entry) Begin(ctx context.Context) error {
+// nothing. The transaction first locks the rows of the lanes beside, which it does not hold.
+func (e *Entry) Begin(ctx context.Context, beside ...lane.Name) error {
 	if e.d.exec.ID != "" {
 		return nil
 	}
-	if err := e.d.begin(ctx); err != nil {
+	e.d.beside = beside
+	err := e.d.begin(ctx)
+	e.d.beside = nil
+	if err != nil {
 		return err
 	}
 	if e.d.over {
@@ -169,9 +172,9 @@ func (d *doing) first(ctx context.Context, choose func(context.Context, *Start) 
 		}
 		return nil
 	}
-	err := d.Lanes.InHold(ctx, d.holds(), write)
+	err := d.Lanes.InHoldBeside(ctx, d.holds(), d.beside, write)
 	if d.Fresh && d.Act != nil && errors.Is(err, db.ErrUncertain) {
-		if err = d.Lanes.InHold(ctx, d.holds(), write); errors.Is(err, db.ErrUnique) {
+		if err = d.Lanes.InHoldBeside(ctx, d.holds(), d.beside, write); errors.Is(err, db.ErrUnique) {
 			err = nil
 		}
 	}

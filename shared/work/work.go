@@ -104,6 +104,7 @@ type doing struct {
 	Unit
 	hold    *lane.Hold
 	further []*lane.Hold
+	beside  []lane.Name            // whose rows the first transaction locks
 	open    *[]execution.Execution // on the lane, when it was taken
 	exec    execution.Execution    // begun or resumed; no ID: none
 	over    bool                   // the last transaction is committed
