@@ -71,6 +71,11 @@ func TestASiteReachesOnlyWhatItOpened(t *testing.T) {
 				t.Errorf("%s reads a response: %d %s", token, got.status, got.body)
 			}
 		}
+		for user, want := range map[string]int{"4712": 200, "4710": 404} {
+			if got := w.call(t, http.MethodGet, path+"?user="+user, site, ""); got.status != want {
+				t.Errorf("%s reads the response of 4712: %d %s", user, got.status, got.body)
+			}
+		}
 	})
 }
 

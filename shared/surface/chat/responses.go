@@ -207,7 +207,7 @@ func (h *Handler) turnOf(r *http.Request, v *visit, id string) (e execution.Exec
 // getResponse answers GET /v1/responses/{response}; with ?stream=true it streams, behind the event
 // that starting_after or Last-Event-ID names.
 func (h *Handler) getResponse(w http.ResponseWriter, r *http.Request, v *visit) {
-	p := v.identify(r, "")
+	p := v.identify(r, r.URL.Query().Get("user"))
 	if p == nil {
 		p = h.look(r.Context(), v)
 	}
@@ -216,6 +216,9 @@ func (h *Handler) getResponse(w http.ResponseWriter, r *http.Request, v *visit) 
 		return
 	}
 	e, t, p := h.responded(r, v, r.PathValue("response"))
+	if p == nil && v.visitor != "" && v.visitor != t.Address {
+		p = noResponse
+	}
 	if p != nil {
 		h.refuse(w, r, p)
 		return
