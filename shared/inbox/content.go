@@ -189,10 +189,12 @@ func challengeOf(body any) string {
 	return challenge
 }
 
-// decodeBody decodes a body as JSON, as a form, or as text. Numbers are [json.Number].
+// decodeBody decodes a body as JSON, as a form, or as text. A form that is a JSON object or list is read as
+// that: curl and some libraries declare a form unless they are told otherwise. Numbers are [json.Number].
 func decodeBody(contentType string, body []byte) (any, error) {
 	media, _, _ := mime.ParseMediaType(contentType)
-	if media == "application/x-www-form-urlencoded" {
+	form := media == "application/x-www-form-urlencoded"
+	if form && !startsJSON(body) {
 		return decodeForm(body)
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
@@ -202,6 +204,9 @@ func decodeBody(contentType string, body []byte) (any, error) {
 		return nil, &ContentError{Why: "the body is not UTF-8 text", Unsupported: true}
 	}
 	v, err := decodeJSON(body)
+	if errors.Is(err, errNotJSON) && form {
+		return decodeForm(body)
+	}
 	if errors.Is(err, errNotJSON) && media != "application/json" && !strings.HasSuffix(media, "+json") {
 		return string(body), nil
 	}
@@ -209,6 +214,12 @@ func decodeBody(contentType string, body []byte) (any, error) {
 		return nil, &ContentError{Why: "the body " + err.Error()}
 	}
 	return v, nil
+}
+
+// startsJSON reports whether a body begins as a JSON object or list does.
+func startsJSON(body []byte) bool {
+	body = bytes.TrimSpace(body)
+	return len(body) > 0 && (body[0] == '{' || body[0] == '[')
 }
 
 var (
