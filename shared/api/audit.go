@@ -74,8 +74,11 @@ func auditItemOf(e activity.Entry) auditItem {
 	if len(facts) > 0 {
 		item.Summary += ": " + strings.Join(facts, ", ")
 	}
-	if e.Status == activity.Error {
+	switch e.Status {
+	case activity.Error:
 		item.Summary += " (failed)"
+	case activity.Skipped:
+		item.Summary += " (nothing was done)"
 	}
 	return item
 }

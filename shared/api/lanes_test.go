@@ -291,6 +291,12 @@ func TestForceRelease(t *testing.T) {
 			t.Fatalf("%+v, %v", page, err)
 		}
 		second, first := page.Items[0], page.Items[1]
+		var audit struct{ Items []struct{ Summary string } }
+		w.must(t, 200, http.MethodGet, "/api/v1/audit?action=lane.force_release", "", &audit)
+		if len(audit.Items) != 2 || audit.Items[0].Summary != "force release lane: reason again (nothing was done)" ||
+			audit.Items[1].Summary != "force release lane: reason it hangs" {
+			t.Errorf("audit: %+v", audit)
+		}
 		var in struct{ Lane, Reason, By string }
 		var out struct {
 			Released bool
