@@ -179,7 +179,7 @@ function Demo() {
   const own = who!.workspaces.find((w) => !w.demo);
   return (
     <p class="demo">
-      <span><b>This is a demo.</b> {here.script ? "The shop does not exist, and its model is a script." : "The shop does not exist, but its agents ask a language model."} <code>lanekeeper demo remove</code> removes it.</span>
+      <span><b>This is a demo.</b> {here.script ? "The shop does not exist, and its model is a script." : "The shop does not exist, but its agents ask a language model."} <code>bin/lanekeeper demo remove</code> removes it.</span>
       {own && <button type="button" class="btn sm" onClick={() => void choose(own.id)}>Go to {own.name}</button>}
     </p>
   );
@@ -392,7 +392,7 @@ export function Shell() {
 function SignedOut() {
   return (
     <main id="main" class="signed-out"><h1>You are signed out</h1>
-      <p>The session has ended. <code>lanekeeper token</code> prints a link that signs you in.</p>
+      <p>The session has ended. <code>bin/lanekeeper token</code> prints a link that signs you in.</p>
       <a class="btn primary" href={base + "sign-in"}>Sign in</a>
     </main>
   );

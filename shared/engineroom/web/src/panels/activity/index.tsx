@@ -70,7 +70,7 @@ export default function ActivityPanel({ query }: PanelProps) {
         {items ? (
           rows.length ? <Activities rows={rows} onEnd={rows.length < most ? pages.more : undefined} />
             : filtered ? <Filtered what="activity" all="/activity" clear={clear} />
-            : <Empty title="Nothing has happened yet" command="lanekeeper trigger heartbeat">Each thing that an agent does stands here: calls, answers, beats.</Empty>
+            : <Empty title="Nothing has happened yet" command="bin/lanekeeper trigger heartbeat">Each thing that an agent does stands here: calls, answers, beats.</Empty>
         ) : pages.error ? <Failed error={pages.error} retry={pages.reload} what="Activity" /> : <Loading lines={8} />}
         {pages.error && items && <Failed error={pages.error} retry={pages.reload} what="More of it" />}
       </section>

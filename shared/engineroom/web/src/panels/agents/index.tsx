@@ -79,7 +79,7 @@ export default function Agents({ id, query }: { id?: string; query: URLSearchPar
     if (!rows.length) {
       return q || params.status || params.capability
         ? <Filtered what="agent" count={q ? pages.items?.length : null} all="/agents" clear={() => setQuery({ q: null, status: null, capability: null })} />
-        : <Empty title="No agent yet" command={`lanekeeper agents register new '{"name":"builder"}'`} action={add}>An agent does tasks: the built-in worker, a function, or a program of yours that claims them.</Empty>;
+        : <Empty title="No agent yet" command={`bin/lanekeeper agents register new '{"name":"builder"}'`} action={add}>An agent does tasks: the built-in worker, a function, or a program of yours that claims them.</Empty>;
     }
     return (
       <List rows={rows} rowKey={(a) => a.id} selected={id} label="Agents" href={(a) => href("agents/" + seg(a.id), query)} onEnd={pages.more}

@@ -58,7 +58,7 @@ export default function Automations({ id, query }: { id?: string; query: URLSear
     if (!rows.length) {
       return q || params.enabled || params.skill || params.event
         ? <Filtered what="automation" count={q ? pages.items?.length : null} all="/automations" clear={() => setQuery({ q: null, enabled: null, skill: null, event: null })} />
-        : <Empty title="No automation yet" command={`lanekeeper automations create '{"name":"Every morning","skill":"query_activity","schedule":{"cron":"0 9 * * *"}}'`} action={add}>An automation runs a skill by itself, at times or when something happens.</Empty>;
+        : <Empty title="No automation yet" command={`bin/lanekeeper automations create '{"name":"Every morning","skill":"query_activity","schedule":{"cron":"0 9 * * *"}}'`} action={add}>An automation runs a skill by itself, at times or when something happens.</Empty>;
     }
     return (
       <List rows={rows} rowKey={(a) => a.id} selected={id} label="Automations" href={(a) => href("automations/" + seg(a.id), query)} onEnd={pages.more}

@@ -79,7 +79,7 @@ export default function Lanes() {
         </Filters>
         <Panel title="Held now" note={held.data ? fmt.count(all.length) + (held.data.nextCursor ? "+" : "") : undefined}>
           <Shown of={held} what="The lanes">
-            {() => !all.length ? <Empty title="No lane is held" command="lanekeeper locks">A lane is held while a run works. The half hour before stands above; the same as text:</Empty>
+            {() => !all.length ? <Empty title="No lane is held" command="bin/lanekeeper locks">A lane is held while a run works. The half hour before stands above; the same as text:</Empty>
               : !shown.length ? <Filtered what="lane" count={all.length} clear={() => setQuery({ waiting: null, surface: null })} />
               : <HeldTable holds={shown} now={now} release={release} />}
           </Shown>

@@ -75,7 +75,7 @@ export default function Memories({ id, query }: { id?: string; query: URLSearchP
     if (!pages.items) return <Loading lines={6} />;
     if (!pages.items.length) {
       return filters.some((f) => query.get(f)) ? <Filtered what="memory" count={all} all="/memories" clear={clear} />
-        : <Empty title="Nothing is remembered yet" command={`lanekeeper memories create '{"category":"policy","content":"Refunds above €100 need the owner"}'`} action={add}>
+        : <Empty title="Nothing is remembered yet" command={`bin/lanekeeper memories create '{"category":"policy","content":"Refunds above €100 need the owner"}'`} action={add}>
           Agents save here what they want to know next time. You can tell them something here, or with:
         </Empty>;
     }

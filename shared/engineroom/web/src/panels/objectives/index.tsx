@@ -44,7 +44,7 @@ export default function Objectives({ id, query }: { id?: string; query: URLSearc
     if (!pages.items) return <Loading lines={6} />;
     if (!pages.items.length) {
       return params.q || params.status || params.minPriority ? <Filtered what="objective" all="/objectives" clear={clear} />
-        : <Empty title="No objective yet" command={`lanekeeper objectives create '{"title":"Answer every question within a day"}'`} action={add}>
+        : <Empty title="No objective yet" command={`bin/lanekeeper objectives create '{"title":"Answer every question within a day"}'`} action={add}>
           An objective is what the agent works towards by itself. Set one here, or with:
         </Empty>;
     }

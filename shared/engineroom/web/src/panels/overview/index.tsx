@@ -173,7 +173,7 @@ function Tasks({ o }: { o: Overview }) {
   return (
     <Panel title="Tasks at work" note={`${o.tasks.working} at work, ${waiting} waiting`} more={["Board", "tasks"]}>
       <Shown of={running} what="Tasks" lines={3}>{(data) => data.items.length === 0 && o.tasks.waiting === 0
-        ? <Empty title="No task is at work" command={'lanekeeper tasks create "Check broken links"'}>A task is durable work for an agent.</Empty>
+        ? <Empty title="No task is at work" command={'bin/lanekeeper tasks create "Check broken links"'}>A task is durable work for an agent.</Empty>
         : (
           <ul class="mini">
             {data.items.map((t) => (

@@ -83,7 +83,7 @@ const clear = (): void => setQuery(Object.fromEntries(filters.map((f) => [f, nul
 
 const NoTask = ({ onCreate }: { onCreate: () => void }) => (
   <section class="panel">
-    <Empty title="No task yet" command={'lanekeeper tasks create "Check broken links"'}
+    <Empty title="No task yet" command={'bin/lanekeeper tasks create "Check broken links"'}
       action={can("create-agent-task") && <button type="button" class="btn primary" onClick={onCreate}>New task</button>}>
       A task is durable work for an agent. Create one here, or with:
     </Empty>

@@ -70,7 +70,7 @@ function Traces({ query }: { query: URLSearchParams }) {
         {pages.items ? (
           pages.items.length ? <List label="Traces" rows={pages.items} columns={columns} rowKey={(t) => t.traceId} href={(t) => href("traces/" + t.traceId)} picked={picked} onPick={pick} onEnd={pages.more} />
             : filtered ? <Filtered what="trace" all="/traces" clear={() => setQuery(Object.fromEntries(names.map((n) => [n, null])))} />
-            : <Empty title="No trace yet" command="lanekeeper trigger heartbeat">A trace is everything that one cause sets off: a beat, a message, a webhook.</Empty>
+            : <Empty title="No trace yet" command="bin/lanekeeper trigger heartbeat">A trace is everything that one cause sets off: a beat, a message, a webhook.</Empty>
         ) : pages.error ? <Failed error={pages.error} retry={pages.reload} what="Traces" /> : <Loading lines={8} />}
       </section>
     </div>
