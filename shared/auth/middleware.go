@@ -132,7 +132,7 @@ var refusals = []struct {
 		`Bearer error="invalid_token"`)},
 	{ErrForbidden, problem.New(http.StatusForbidden, "forbidden", ErrForbidden.Error())},
 	{ErrSite, problem.New(http.StatusForbidden, "cross_origin",
-		"the site key does not name the origin of this page: lanekeeper site-keys edit changes its origins")},
+		"the site key does not name the origin of this page: bin/lanekeeper site-keys edit changes its origins")},
 	{ErrOrigin, problem.New(http.StatusForbidden, "cross_origin", ErrOrigin.Error())},
 	{ErrWorkspace, problem.New(http.StatusBadRequest, "workspace_required", ErrWorkspace.Error())},
 }

@@ -64,7 +64,7 @@ type SchemaError struct {
 
 func (e *SchemaError) Error() string {
 	if e.Have == 0 {
-		return fmt.Sprintf("the database has no Lanekeeper schema (this build needs version %d): run 'lanekeeper migrate'", e.Need)
+		return fmt.Sprintf("the database has no Lanekeeper schema (this build needs version %d): run 'bin/lanekeeper migrate'", e.Need)
 	}
-	return fmt.Sprintf("the database schema is at version %d, this build needs %d: run 'lanekeeper migrate'", e.Have, e.Need)
+	return fmt.Sprintf("the database schema is at version %d, this build needs %d: run 'bin/lanekeeper migrate'", e.Have, e.Need)
 }

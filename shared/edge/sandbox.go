@@ -67,7 +67,7 @@ func requestID(ctx context.Context) string {
 }
 
 var errNotOnLambda = errors.New("this is the bootstrap of a Lambda function: `sam local invoke` runs it, and " +
-	"`lanekeeper dev` does all that the functions do")
+	"`bin/lanekeeper dev` does all that the functions do")
 
 // measured writes what an invocation has counted to the log, where CloudWatch reads it.
 func (s *Sandbox) measured(ctx context.Context) {

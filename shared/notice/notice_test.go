@@ -84,7 +84,7 @@ func TestPeopleAreTold(t *testing.T) {
 		}
 		m := email.got[0]
 		if m.Address != "ada@example.com" || m.Metadata["subject"] != "An approval is needed: ada wants to call pay now" ||
-			!strings.Contains(m.Body, "lanekeeper approvals show a-1") || !strings.Contains(m.Body, "co_0mh8c1v2q_a7x2p1k9d4") || m.Key == slack.got[0].Key {
+			!strings.Contains(m.Body, "bin/lanekeeper approvals show a-1") || !strings.Contains(m.Body, "co_0mh8c1v2q_a7x2p1k9d4") || m.Key == slack.got[0].Key {
 			t.Errorf("%+v", m)
 		}
 		if slack.got[1].Address != "C024BE91L" || !strings.HasPrefix(slack.got[1].Body, "Agent builder has stopped answering.") {

@@ -19,7 +19,7 @@ func Text(h endpoint.Happened, id trace.ID) (subject, body string) {
 		lines = append(lines, next)
 	}
 	if id != "" {
-		lines = append(lines, "What led to it: lanekeeper trace "+string(id))
+		lines = append(lines, "What led to it: bin/lanekeeper trace "+string(id))
 	}
 	return subject, strings.Join(append(lines, time.UnixMicro(h.Micros).UTC().Format("2006-01-02 15:04:05 MST")), "\n")
 }
@@ -30,31 +30,31 @@ func say(h endpoint.Happened) (what, next string) {
 	switch h.Event {
 	case endpoint.ApprovalRequested:
 		return fmt.Sprintf("An approval is needed: %s wants to call %s", d.text("agent", "an agent"), d.text("skill", "a skill")),
-			fmt.Sprintf("Look at it: lanekeeper approvals show %s. Then approve or reject it.", h.Subject)
+			fmt.Sprintf("Look at it: bin/lanekeeper approvals show %s. Then approve or reject it.", h.Subject)
 	case endpoint.TaskDependencyCycle:
-		return "Tasks depend on each other in a circle and have failed", fmt.Sprintf("See one of them: lanekeeper tasks show %s", h.Subject)
+		return "Tasks depend on each other in a circle and have failed", fmt.Sprintf("See one of them: bin/lanekeeper tasks show %s", h.Subject)
 	case endpoint.AgentStale:
 		if h.Subject == "" {
 			return fmt.Sprintf("%s agents stopped answering at once, as after a restart of their gateway",
 				d.text("count", "Many")), "Their tasks are tried again."
 		}
 		return fmt.Sprintf("Agent %s has stopped answering", d.text("name",
-			h.Subject)), "Its tasks are given to others. Look at it: lanekeeper agents show " + h.Subject
+			h.Subject)), "Its tasks are given to others. Look at it: bin/lanekeeper agents show " + h.Subject
 	case endpoint.BudgetWarning, endpoint.BudgetExhausted:
 		of := strings.TrimSpace(d.text("scope", "") + " " + d.text("scope_id", ""))
 		what := fmt.Sprintf("The budget %s has used %s %% or more", of, d.text("threshold", "90"))
 		if h.Event == endpoint.BudgetExhausted {
 			what = fmt.Sprintf("The budget %s is used up: what it pays for waits", of)
 		}
-		return what, fmt.Sprintf("Used: %s of %s tokens. See it: lanekeeper budgets show %s", d.text("consumed", "?"),
+		return what, fmt.Sprintf("Used: %s of %s tokens. See it: bin/lanekeeper budgets show %s", d.text("consumed", "?"),
 			d.text("allocated", "?"), h.Subject)
 	case endpoint.LaneWaitWarning:
-		return fmt.Sprintf("Work has waited %s ms for lane %s", d.text("waited_ms", "?"), h.Subject), "Who has it: lanekeeper lanes list"
+		return fmt.Sprintf("Work has waited %s ms for lane %s", d.text("waited_ms", "?"), h.Subject), "Who has it: bin/lanekeeper lanes list"
 	case endpoint.HeartbeatCompleted:
 		return "A heartbeat has ended: " + d.text("status", "completed"), ""
 	case endpoint.TaskStatusChanged:
 		return fmt.Sprintf("Task \"%s\" is %s, it was %s", d.text("title", h.Subject), d.text("status", "?"), d.text("previous_status", "?")),
-			"See it: lanekeeper tasks show " + h.Subject
+			"See it: bin/lanekeeper tasks show " + h.Subject
 	}
 	return h.Event + " " + h.Subject, ""
 }

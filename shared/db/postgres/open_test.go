@@ -94,10 +94,10 @@ func TestSchema(t *testing.T) {
 		}
 	}
 	wants(early, db.SchemaError{Need: latest},
-		fmt.Sprintf("the database has no Lanekeeper schema (this build needs version %d): run 'lanekeeper migrate'", latest))
+		fmt.Sprintf("the database has no Lanekeeper schema (this build needs version %d): run 'bin/lanekeeper migrate'", latest))
 	migrated(t, owner)
 	wants(ahead, db.SchemaError{Have: latest, Need: latest + 1},
-		fmt.Sprintf("the database schema is at version %d, this build needs %d: run 'lanekeeper migrate'", latest, latest+1))
+		fmt.Sprintf("the database schema is at version %d, this build needs %d: run 'bin/lanekeeper migrate'", latest, latest+1))
 
 	for name, d := range map[string]*db.DB{
 		"the handle opened before the migration": early,

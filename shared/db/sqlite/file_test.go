@@ -107,12 +107,12 @@ func TestSchema(t *testing.T) {
 			t.Errorf("got %v, want %+v with %q", err, want, advice)
 		}
 	}
-	missing := fmt.Sprintf("the database has no Lanekeeper schema (this build needs version %d): run 'lanekeeper migrate'", latest)
+	missing := fmt.Sprintf("the database has no Lanekeeper schema (this build needs version %d): run 'bin/lanekeeper migrate'", latest)
 	wants(latest, db.SchemaError{Need: latest}, missing)
 	wants(latest, db.SchemaError{Need: latest}, missing) // now of an existing file
 	migrated(t, path)
 	wants(latest+1, db.SchemaError{Have: latest, Need: latest + 1},
-		fmt.Sprintf("the database schema is at version %d, this build needs %d: run 'lanekeeper migrate'", latest, latest+1))
+		fmt.Sprintf("the database schema is at version %d, this build needs %d: run 'bin/lanekeeper migrate'", latest, latest+1))
 	for _, need := range []int64{0, latest - 1, latest} {
 		if err := open(t, sqlite.Config{Path: path, Schema: need}).Check(t.Context()); err != nil {
 			t.Errorf("schema %d: %v", need, err)

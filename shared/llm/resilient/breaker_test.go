@@ -198,7 +198,7 @@ func TestARefusedKeyIsNotShownAgain(t *testing.T) {
 // If only a person can help, no model is asked, unless a fallback is available.
 func TestItIsKnownThatNobodyIsAsked(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
-		for class, want := range map[llm.ErrorClass]string{llm.ClassBilling: "first refuses us (billing); once that is put right: lanekeeper circuits delete 'billing/'", llm.ClassBadRequest: ""} {
+		for class, want := range map[llm.ErrorClass]string{llm.ClassBilling: "first refuses us (billing); once that is put right: bin/lanekeeper circuits delete 'billing/'", llm.ClassBadRequest: ""} {
 			f := resilient.Provider{Model: provider("first", fail(class)), Circuit: string(class)}
 			p := newProcess(t, e, f)
 			if _, err := p.ask(t); err == nil || p.For(e.Workspace).Paused(t.Context()) != want {

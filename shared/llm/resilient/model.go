@@ -36,7 +36,7 @@ func (m *Model) Paused(ctx context.Context) string {
 		if c.State != Paused || left <= 0 {
 			return ""
 		}
-		why = append(why, fmt.Sprintf("%s refuses us (%s); once that is put right: lanekeeper circuits delete '%s'", t.Name(), c.Class, t.key))
+		why = append(why, fmt.Sprintf("%s refuses us (%s); once that is put right: bin/lanekeeper circuits delete '%s'", t.Name(), c.Class, t.key))
 	}
 	return strings.Join(why, "; ")
 }

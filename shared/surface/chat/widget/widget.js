@@ -3,7 +3,7 @@
 //   <script src="https://HOST/chat/widget.js" data-key="lks_…" async></script>
 //
 // Attributes of the tag:
-//   data-key       the site key (lanekeeper site-keys create). It is public: it may chat, and no more.
+//   data-key       the site key (bin/lanekeeper site-keys create). It is public: it may chat, and no more.
 //   data-title     the name of the conversation
 //   data-greeting  the first words of the agent
 //   data-color     the main color, as #rgb or #rrggbb

@@ -129,7 +129,7 @@ func TestTheScriptIsCached(t *testing.T) {
 }
 
 func TestTheDemoPage(t *testing.T) {
-	const command = "lanekeeper site-keys create"
+	const command = "bin/lanekeeper site-keys create"
 	model := keyed()
 	model.DemoModel = true
 	for name, c := range map[string]struct {
