@@ -51,7 +51,8 @@ var answers = []struct {
 	problem *problem.Problem
 }{
 	{turn.ErrNoThread, noThread},
-	{turn.ErrOpener, problem.New(http.StatusNotFound, "not_found", "this visitor belongs to another door: use another name")},
+	{turn.ErrOpener, problem.New(http.StatusNotFound, "not_found",
+		"this visitor's conversation was not begun with this site key: use the key that began it, or another name for the visitor")},
 	{db.ErrNoRows, noThread},
 	{persona.ErrNotFound, noModel},
 	{turn.ErrNoPersona, noModel},
