@@ -101,7 +101,8 @@ func TestContentTypes(t *testing.T) {
 	} {
 		r := request(http.MethodPost, "/api/v1/lanes/x/force-release", owner, `{"reason":"test"}`)
 		r.Header.Set("Content-Type", media)
-		if got := w.send(t, r); (got.status == 200) != ok || !ok && got.status != http.StatusUnsupportedMediaType {
+		if got := w.send(t, r); (got.status == 200) != ok || !ok && (got.status != http.StatusUnsupportedMediaType ||
+			!strings.Contains(string(got.body), "send the header Content-Type: application/json")) {
 			t.Errorf("%q: %d", media, got.status)
 		}
 	}

@@ -120,5 +120,5 @@ func JSON(h http.Header) *problem.Problem {
 	if plain && (declared == "" || err == nil && media == "application/json" && (charset == "" || strings.EqualFold(charset, "utf-8"))) {
 		return nil
 	}
-	return problem.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "a body is application/json in UTF-8, not encoded")
+	return problem.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "a body is JSON in UTF-8, not compressed: send the header Content-Type: application/json")
 }
