@@ -10,8 +10,9 @@ const session = (method, body) => fetch("api/v1/session", {
   body: JSON.stringify(body),
 });
 
-// workspaceId is where the link leads to; without one, or where it is gone, to the first one.
-const signIn = async (token, workspaceId) => {
+// linked says that the token is from a link, and was not typed. workspaceId is where the link leads to; without one,
+// or where it is gone, to the first one.
+const signIn = async (token, linked, workspaceId) => {
   said.textContent = "Signing in …";
   try {
     const answer = await session("POST", { token });
@@ -19,7 +20,9 @@ const signIn = async (token, workspaceId) => {
       if (workspaceId) await session("PUT", { workspaceId });
       location.replace("engine/overview");
     } else if (answer.status === 401) {
-      said.textContent = "This token is nobody's: a link is good once, for ten minutes. Ask for another.";
+      said.textContent = linked
+        ? "This link does not sign in, or does so no more: a link for a person works once, within ten minutes. Ask for another."
+        : "This token is not valid. Copy it again, whole.";
     } else {
       said.textContent = "That did not work (" + answer.status + "). Try again a little later.";
     }
@@ -42,12 +45,12 @@ const given = () => {
 const follow = () => {
   const { token, workspace } = given();
   if (location.hash) history.replaceState(null, "", location.pathname);
-  if (token) signIn(token, workspace);
+  if (token) signIn(token, true, workspace);
 };
 
 document.getElementById("form").addEventListener("submit", (event) => {
   event.preventDefault();
-  signIn(document.getElementById("token").value);
+  signIn(document.getElementById("token").value, false);
 });
 addEventListener("hashchange", follow);
 follow();
