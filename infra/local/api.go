@@ -9,10 +9,9 @@ import (
 	"log/slog"
 	"net/http"
 	"os/user"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/door"
@@ -69,8 +68,9 @@ func newAPI(a *wire.Surfaces, in *door.Door, b *beats, valkey func(context.Conte
 // operator sends requests to the API in this process, so that a verb prints the API's answers. The audit log
 // names the user of this machine.
 type operator struct {
-	handler http.Handler
-	beats   *beats
+	workspace db.Workspace
+	handler   http.Handler
+	beats     *beats
 }
 
 func newOperator(ctx context.Context, core *app.Core, ws db.Workspace) (*operator, error) {
@@ -88,16 +88,12 @@ func newOperator(ctx context.Context, core *app.Core, ws db.Workspace) (*operato
 	in.Limits = nil
 	b := &beats{process: ctx, log: core.Log}
 	handler, err := newAPI(a, in, b, nil)
-	return &operator{handler, b}, err
+	return &operator{ws, handler, b}, err
 }
 
 // operate opens what a verb needs that asks the API: the configured database, as
-// it is. The caller closes it.
+// it is. The caller closes it. The workspace is given by its id or its name.
 func (c *console) operate(ctx context.Context, ws db.Workspace) (*app.Core, *operator, error) {
-	if uuid.Validate(string(ws)) != nil || len(ws) != len(workspace.Default) {
-		return nil, nil, misused("--workspace takes the id of a workspace, which %q is not: `%s workspaces` lists them",
-			clean(string(ws)), c.name)
-	}
 	cfg, err := c.load()
 	if err != nil {
 		return nil, nil, err
@@ -107,7 +103,7 @@ func (c *console) operate(ctx context.Context, ws db.Workspace) (*app.Core, *ope
 		return nil, nil, err
 	}
 	core := app.NewCore(d, cfg, c.logger(c.err, slog.LevelError), awsConfig)
-	if err := c.mustExist(ctx, core, ws); err != nil {
+	if ws, err = c.existing(ctx, core, ws); err != nil {
 		return nil, nil, errors.Join(err, d.Close())
 	}
 	ask, err := newOperator(ctx, core, ws)
@@ -117,17 +113,38 @@ func (c *console) operate(ctx context.Context, ws db.Workspace) (*app.Core, *ope
 	return core, ask, nil
 }
 
-// mustExist returns an error if the workspace does not exist, because its listings would look empty.
-func (c *console) mustExist(ctx context.Context, core *app.Core, ws db.Workspace) error {
+// existing returns the id of the workspace that has a given id, slug or name. It returns an error if there is
+// none, because its listings would look empty.
+func (c *console) existing(ctx context.Context, core *app.Core, given db.Workspace) (db.Workspace, error) {
 	workspaces, err := workspace.New(core.DB)
 	if err != nil {
-		return err
+		return "", err
 	}
-	_, err = workspaces.Get(ctx, ws)
-	if errors.Is(err, db.ErrNoRows) {
-		return &hinted{fmt.Errorf("there is no workspace %s", ws), fmt.Sprintf("`%s workspaces` lists those that there are.", c.name)}
+	ids, err := workspaces.All(ctx)
+	if err != nil || slices.Contains(ids, given) {
+		return given, err
 	}
-	return err
+	all, err := workspaces.List(ctx, ids)
+	if err != nil {
+		return "", err
+	}
+	var named []db.Workspace
+	for _, w := range all {
+		if w.Slug == string(given) { // no other workspace has it
+			return w.ID, nil
+		}
+		if strings.EqualFold(w.Name, string(given)) {
+			named = append(named, w.ID)
+		}
+	}
+	if len(named) == 1 {
+		return named[0], nil
+	}
+	wrong := "there is no workspace %q"
+	if len(named) > 1 {
+		wrong = "several workspaces are called %q"
+	}
+	return "", &hinted{fmt.Errorf(wrong, clean(string(given))), fmt.Sprintf("`%s workspaces` lists those that there are.", c.name)}
 }
 
 // username is the user's name on this machine.

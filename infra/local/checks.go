@@ -37,7 +37,7 @@ func checkFiles(ctx context.Context, cfg app.Config) ([]finding, bool) {
 	const name = "files"
 	info, err := os.Stat(cfg.SQLitePath)
 	if errors.Is(err, fs.ErrNotExist) {
-		return []finding{warn(name, "lanekeeper dev, or lanekeeper migrate", "there is no file %s yet", cfg.SQLitePath)}, false
+		return []finding{warn(name, "`lanekeeper dev` or `lanekeeper migrate`", "there is no file %s yet", cfg.SQLitePath)}, false
 	}
 	if err != nil {
 		return []finding{fail(name, "", err)}, false

@@ -124,8 +124,7 @@ func (did removed) print(w io.Writer, name string) {
 	case endDrain:
 		fmt.Fprintln(w, "Its agent “worker” finishes the task of yours that it is at, and then ends.")
 	}
-	fmt.Fprintf(w, "Your own tasks need another one: "+
-		"%s agents register new '{\"name\": \"worker\", \"spawner\": \"builtin\"}'\n", name)
+	fmt.Fprintf(w, "Your own tasks need another one: %s %s\n", name, registerWorker)
 }
 
 func were(n int) string {

@@ -21,12 +21,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
+// devSettings says where the settings of dev come from.
+const devSettings = "its settings come from the environment, such as ADDR=127.0.0.1:9000 for the address"
+
 // dev runs everything in this process until ctx ends: the API, and the beats on
 // their schedule.
 func dev(*flag.FlagSet) action {
 	return func(ctx context.Context, c *console, args []string) error {
 		if len(args) > 0 {
-			return misused("dev takes no arguments; the configuration comes from the environment")
+			return misused("dev takes no arguments; %s", devSettings)
 		}
 		cfg, err := c.load()
 		if err == nil {
@@ -43,7 +46,7 @@ func dev(*flag.FlagSet) action {
 }
 
 func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
-	listener, err := listen(ctx, cfg.Addr)
+	listener, err := c.listen(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -111,8 +114,13 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		return nil
 	})
 	first := core.Traces.New(trace.Heartbeat)
+	agents, err := hasAgent(ctx, agent.Agents)
+	if err != nil {
+		return err
+	}
 	c.welcome(welcome{
-		cfg: cfg, url: urlOf(listener.Addr().String()), token: token, first: first, did: did, log: log,
+		agents: agents,
+		cfg:    cfg, url: urlOf(listener.Addr().String()), token: token, first: first, did: did, log: log,
 	})
 	given, taken, err := agent.TakeUp(ctx, self().dead, b.background)
 	if err != nil {

@@ -52,9 +52,9 @@ func doctor(*flag.FlagSet) action {
 		}{failed == 0, findings}, func(w io.Writer) {
 			p := newPaper(w, c.environ)
 			for _, f := range findings {
-				p.print(true, statusSpan(fmt.Sprintf("%-5s", f.Status)), span{bold, fmt.Sprintf("%-14s", f.Check)}, span{plain, f.Found})
+				p.print(true, statusSpan(fmt.Sprintf("%-5s", f.Status)), span{bold, fmt.Sprintf("%-14s", f.Check)}, span{plain, c.asCalled(f.Found)})
 				if f.Fix != "" {
-					p.print(true, span{dim, fmt.Sprintf("%19s", "→ ")}, span{plain, f.Fix})
+					p.print(true, span{dim, fmt.Sprintf("%19s", "→ ")}, span{plain, c.asCalled(f.Fix)})
 				}
 			}
 		})

@@ -30,7 +30,7 @@ var examples = map[string][]string{
 	"failures":      {`list`},
 	"outbox":        {`bulk '{"filter": {"status": "failed"}, "action": "resend", "expectedCount": 0}'`},
 	"deliveries":    {`list status=parked`, `list direction=outbound status=failed`, `redeliver ID`},
-	"approvals":     {`list status=pending`, `approve ID`, `reject ID '{"reason": "too early"}'`},
+	"approvals":     {`list status=pending`, `approve ID`, `reject ID 'too early'`},
 	"activity":      {`list surface=heartbeat limit=20`, `histogram surface=heartbeat`},
 	"audit":         {`list action=kill_switch`},
 	"events":        {`follow kinds=objective.created`},

@@ -79,21 +79,21 @@ func (c *console) code(err error) int {
 			Error string `json:"error"`
 			Hint  string `json:"hint,omitempty"`
 			Code  int    `json:"exitCode"`
-		}{err.Error(), hintFor(err), code})
+		}{c.asCalled(err.Error()), c.asCalled(hintFor(err)), code})
 	case usage != nil:
 		if usage.problem != "" {
-			fmt.Fprintf(c.err, "lanekeeper: %s\n\n", usage.problem)
+			fmt.Fprintf(c.err, "lanekeeper: %s\n\n", c.asCalled(usage.problem))
 		}
-		fmt.Fprint(c.err, usage.text)
+		fmt.Fprint(c.err, c.asCalled(usage.text))
 	case wrong != nil:
 		fmt.Fprintln(c.err, "lanekeeper: the configuration is wrong:")
 		for _, p := range wrong.Problems {
-			fmt.Fprintf(c.err, "  %s\n", p)
+			fmt.Fprintf(c.err, "  %s\n", c.asCalled(p.String()))
 		}
 	default:
-		fmt.Fprintf(c.err, "lanekeeper: %s\n", err)
+		fmt.Fprintf(c.err, "lanekeeper: %s\n", c.asCalled(err.Error()))
 		if hint := hintFor(err); hint != "" {
-			fmt.Fprintf(c.err, "\n%s\n", hint)
+			fmt.Fprintf(c.err, "\n%s\n", c.asCalled(hint))
 		}
 	}
 	return code

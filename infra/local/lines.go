@@ -305,7 +305,7 @@ var lines = map[string]func(event) line{
 		return line{spans: []span{{dim, "next beat at " + e.text("at")}}}
 	},
 	"lane taken": func(e event) line {
-		return line{indent: 1, whole: true, spans: []span{{plain, "it is held by " + e.text("holder") + "; `lanekeeper locks` shows until when"}}}
+		return line{indent: 1, whole: true, spans: []span{{plain, "it is held by " + e.text("holder") + "; `bin/lanekeeper locks` shows until when"}}}
 	},
 	"request": func(e event) line {
 		return line{spans: []span{{dim, fmt.Sprintf("%s %s · %s, %s · %s", e.text("method"), e.text("route"),

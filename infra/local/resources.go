@@ -141,6 +141,18 @@ var (
 var texts = map[string]map[string]string{
 	"tasks":      {"create": "title", "cancel": "reason", "fail": "error", "complete": "summary"},
 	"objectives": {"create": "title"},
+	"approvals":  {"reject": "reason"},
+}
+
+// needs reports whether an action of a resource needs JSON.
+func needs(resource, action string) bool {
+	switch resource {
+	case "approvals":
+		return action == "reject"
+	case "lanes":
+		return action != "why"
+	}
+	return false
 }
 
 // taken holds the arguments of each word, as the usage shows them.
@@ -157,8 +169,16 @@ func (r resource) usage() string {
 	for _, word := range r.does {
 		each = append(each, word+" "+taken[word])
 	}
-	if len(r.actions) > 0 {
-		each = append(each, strings.Join(r.actions, "|")+" ID [JSON]")
+	var most []string
+	for _, action := range r.actions {
+		if needs(r.name, action) {
+			each = append(each, action+" ID JSON")
+		} else {
+			most = append(most, action)
+		}
+	}
+	if len(most) > 0 {
+		each = append(each, strings.Join(most, "|")+" ID [JSON]")
 	}
 	return "[" + strings.Join(each, " | ") + "]"
 }
@@ -187,7 +207,10 @@ func (r resource) verb() verb {
 			if _, err = ask.ask(ctx, method, path, body, &all); err != nil {
 				return err
 			}
-			return c.answer(all, func(w io.Writer) { r.print(newPaper(w, c.environ), args[0], all, time.Now()) })
+			if err := c.answer(all, func(w io.Writer) { r.print(newPaper(w, c.environ), args[0], all, time.Now()) }); err != nil {
+				return err
+			}
+			return c.next(ctx, core, ask, r, args[0], all)
 		}
 	}
 	switch r.name {
@@ -217,7 +240,7 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 		switch {
 		case n == 1 && asks:
 			return http.MethodGet, at(given[0], what), nil, nil
-		case n == 1 && written[what] == "":
+		case n == 1 && written[what] == "" && !needs(r.name, what):
 			return http.MethodPost, at(given[0], what), json.RawMessage("{}"), nil
 		case n == 2 && (!asks || written[what] != ""):
 			body, err = c.document(orField(given[1], texts[r.name][what]))
@@ -284,8 +307,16 @@ func (r resource) misused(what string) error {
 	if slices.Contains(r.actions, what) {
 		takes, known = "ID [JSON]", true
 	}
+	if needs(r.name, what) {
+		takes = "ID JSON"
+	}
 	if !known {
-		return misused("%s takes %s", r.name, r.usage())
+		wrong := &usageError{problem: fmt.Sprintf("%s has no word %q", r.name, clean(what))}
+		if similar := mostSimilar(what, slices.Concat(r.does, r.actions)); similar != "" {
+			wrong.problem += fmt.Sprintf("; did you mean %q?", similar)
+			wrong.text = "`lanekeeper help " + r.name + "` tells more about it.\n"
+		}
+		return wrong
 	}
 	return misused("%s %s takes %s, such as: %s", r.name, what, takes, r.exampleOf(what))
 }
@@ -295,7 +326,7 @@ func (r resource) filters(what string, given []string, query url.Values) (string
 	for _, a := range given {
 		name, value, ok := strings.Cut(a, "=")
 		if !ok {
-			return "", misused("%s %s takes filters such as status=active", r.name, what)
+			return "", misused("%q is no filter: %s %s takes %s, such as: %s", clean(a), r.name, what, taken[what], r.exampleOf(what))
 		}
 		query.Set(name, value)
 	}

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -42,6 +43,17 @@ func calledAs(program string) string {
 	return program
 }
 
+// commands matches the program's name where a text gives a command to copy.
+var commands = regexp.MustCompile("(?m)(^ *|: |[`'(])(?:bin/)?lanekeeper ")
+
+// asCalled returns a text whose commands name the program as it was called.
+func (c *console) asCalled(text string) string {
+	return commands.ReplaceAllStringFunc(text, func(found string) string {
+		before := strings.TrimSuffix(strings.TrimSuffix(found, "lanekeeper "), "bin/")
+		return before + c.name + " "
+	})
+}
+
 func (c *console) run(ctx context.Context, args []string) error {
 	for len(args) > 0 && (args[0] == "--json" || args[0] == "-json") {
 		c.json, args = true, args[1:]
@@ -62,10 +74,14 @@ func (c *console) run(ctx context.Context, args []string) error {
 	rest, err := parse(flags, args[1:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(c.out, v.help(flags))
+		fmt.Fprint(c.out, c.asCalled(v.help(flags)))
 		return nil
 	case err != nil:
-		return &usageError{problem: strings.TrimSpace(complaint.String()), text: v.help(flags)}
+		wrong := strings.TrimSpace(complaint.String())
+		if v.name == "dev" {
+			wrong += "; " + devSettings
+		}
+		return &usageError{problem: wrong, text: v.help(flags)}
 	}
 	err = do(ctx, c, rest)
 	if usage, ok := errors.AsType[*usageError](err); ok {

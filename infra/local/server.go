@@ -11,21 +11,33 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
 )
 
 // listen opens the configured address.
-func listen(ctx context.Context, addr string) (net.Listener, error) {
+func (c *console) listen(ctx context.Context, cfg app.Config) (net.Listener, error) {
+	addr := cfg.Addr
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, &hinted{
 			fmt.Errorf("the address %s is taken, by another lanekeeper perhaps", addr),
-			"Stop that one, or choose another address: ADDR=" + neighbour(addr) + " lanekeeper dev",
+			"Stop that one, or choose another address: ADDR=" + neighbour(addr) + " " + c.name + " dev\n" + sharing(cfg),
 		}
 	case err != nil:
 		return nil, &hinted{fmt.Errorf("listen on %s: %w", addr, err), "ADDR says where to listen, for example 127.0.0.1:8080."}
 	}
 	return l, nil
+}
+
+// sharing says what a second process works on that is started with the same configuration at another address.
+func sharing(cfg app.Config) string {
+	if cfg.OnPostgres() {
+		return "It works on the same database, DATABASE_URL. If a Lanekeeper of yours uses that already, you need no second one."
+	}
+	return "It works on the same file, " + cfg.SQLitePath + ". If a Lanekeeper of yours uses that already, you need no second one;\n" +
+		"SQLITE_PATH names another file for one that stands alone."
 }
 
 // neighbour returns the address with the next port.

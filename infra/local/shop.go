@@ -145,7 +145,7 @@ func (s *shop) run(ctx context.Context) {
 	case name == "":
 		return
 	case model != demo.Name:
-		s.log.WarnContext(ctx, "the beats of the demo's workspace cost money", "model", model, "do", "lanekeeper demo remove")
+		s.log.WarnContext(ctx, "the beats of the demo's workspace cost money", "model", model, "do", "bin/lanekeeper demo remove")
 	}
 	s.hold(ctx)
 }

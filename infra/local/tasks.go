@@ -12,7 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // orLogs adds two words to the verb of tasks. logs prints the log as lines, the oldest first, and can follow
@@ -35,6 +38,30 @@ func orLogs(others func(*flag.FlagSet) action) func(*flag.FlagSet) action {
 			return other(ctx, c, args)
 		}
 	}
+}
+
+// next says what a person does after an answer that leads nowhere by itself: a task that has no agent, and an
+// empty listing beside the workspace of the demo.
+func (c *console) next(ctx context.Context, core *app.Core, ask *operator, r resource, word string, answer json.RawMessage) error {
+	if c.json {
+		return nil
+	}
+	if r.name == "tasks" && word == "create" {
+		return c.noAgent(ctx, ask)
+	}
+	var page struct{ Items []json.RawMessage }
+	if word != "list" || ask.workspace != workspace.Default || json.Unmarshal(answer, &page) != nil || len(page.Items) > 0 {
+		return nil
+	}
+	workspaces, err := workspace.New(core.DB)
+	if err != nil {
+		return err
+	}
+	if name, err := shopIs(ctx, workspaces); err != nil || name == "" {
+		return err
+	}
+	fmt.Fprintf(c.err, "The demo has a workspace of its own: %s %s --workspace %s\n", c.name, r.name, workspace.DemoSlug)
+	return nil
 }
 
 // orField returns a JSON object with the text in a field. It returns the text unchanged if that is an object
@@ -182,5 +209,27 @@ func (c *console) whyTask(ctx context.Context, ws db.Workspace, id string) error
 	for _, r := range why.Reasons {
 		p.print(true, span{dim, "  " + r.Code + ": "}, span{plain, r.Message})
 	}
+	return c.noAgent(ctx, ask)
+}
+
+// noAgent says how to register an agent if the workspace has none: tasks wait for one.
+func (c *console) noAgent(ctx context.Context, ask *operator) error {
+	var agents struct {
+		Items []struct{ Status agent.Status }
+	}
+	if _, err := ask.ask(ctx, http.MethodGet, "/api/v1/agents?limit=200", nil, &agents); err != nil {
+		return err
+	}
+	for _, a := range agents.Items {
+		if a.Status != agent.Terminated {
+			return nil
+		}
+	}
+	in := ""
+	if ask.workspace != workspace.Default {
+		in = " --workspace " + string(ask.workspace)
+	}
+	fmt.Fprintf(c.err, "\nThere is no agent yet that could do it. The built-in worker becomes one with:\n  %s %s%s\n",
+		c.name, registerWorker, in)
 	return nil
 }

@@ -31,6 +31,19 @@ func TestTasksOnTheCommandLine(t *testing.T) {
 	says(t, h.must(exitUsage, "tasks", "why", "-f", first.ID).err, "-f goes with logs ID only")
 	says(t, h.must(exitFailed, "tasks", "logs", "8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f").err, "8b8f5f3e")
 
+	// A task without an agent leads to one.
+	const register = `lanekeeper agents register new '{"name": "worker", "spawner": "builtin"}'`
+	lonely := h.must(exitDone, "tasks", "create", "Sweep the shop")
+	says(t, lonely.err, register)
+	alone := decode[struct{ ID string }](t, lonely.out)
+	why := h.must(exitDone, "tasks", "why", alone.ID)
+	says(t, why.out, "there is no agent", "spawner is builtin")
+	says(t, why.err, register)
+	h.must(exitDone, "agents", "register", "new", `{"name": "builder"}`)
+	if got := h.must(exitDone, "tasks", "create", "Sweep it again").err + h.must(exitDone, "tasks", "why", alone.ID).err; got != "" {
+		t.Errorf("another agent is suggested: %s", got)
+	}
+
 	// A log that is followed goes on until its task has ended.
 	made = decode[struct{ ID string }](t, h.must(exitDone, "tasks", "create", "Write it down", "--json").out)
 	out, code := newWatched(), make(chan int)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -243,7 +244,7 @@ func onlyThese(t testing.TB, programs ...string) (folder string) {
 // freeAddr returns an address on which nothing listens.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := listen(t.Context(), "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func traceVerb(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		titles, err := titlesOf(ctx, core, db.Workspace(*ws), t.Executions)
+		titles, err := titlesOf(ctx, core, ask.workspace, t.Executions)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func traceVerb(flags *flag.FlagSet) action {
 }
 
 func workspaceFlag(flags *flag.FlagSet) *string {
-	return flags.String("workspace", string(workspace.Default), "the `ID` of the workspace")
+	return flags.String("workspace", string(workspace.Default), "the `ID` or the name of the workspace")
 }
 
 // titlesOf returns, by lane, the titles of the objectives and the names of the automations that the

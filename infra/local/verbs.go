@@ -72,7 +72,7 @@ func (v verb) help(flags *flag.FlagSet) string {
 	fmt.Fprintf(&b, "usage: %s\n\n%s%s.\n\n", v.usage(), strings.ToUpper(v.about[:1]), v.about[1:])
 	flags.VisitAll(func(f *flag.Flag) {
 		name, text := flag.UnquoteUsage(f)
-		fmt.Fprintf(&b, "  %-16s %s\n", strings.TrimSpace("--"+f.Name+" "+name), text)
+		fmt.Fprintf(&b, "  %-16s %s\n", strings.TrimSpace(dashed(f.Name)+" "+name), text)
 	})
 	if len(examples[v.name]) > 0 {
 		b.WriteString("\nexamples\n")
@@ -86,7 +86,7 @@ func (v verb) help(flags *flag.FlagSet) string {
 func help(*flag.FlagSet) action {
 	return func(ctx context.Context, c *console, args []string) error {
 		if len(args) == 0 {
-			return c.answer(listVerbs(), func(w io.Writer) { fmt.Fprint(w, helpText()) })
+			return c.answer(listVerbs(), func(w io.Writer) { fmt.Fprint(w, c.asCalled(helpText())) })
 		}
 		return c.run(ctx, []string{args[0], "-h"})
 	}
@@ -131,16 +131,35 @@ func helpText() string {
 // unknown returns the error for a verb that does not exist. It names the most similar one.
 func unknown(name string) error {
 	err := &usageError{problem: fmt.Sprintf("there is no verb %q", clean(name)), text: "`lanekeeper help` lists the verbs.\n"}
-	best := 1 + len(name)/2
+	var names []string
 	for _, v := range verbs() {
-		d := skill.Distance(name, v.name)
-		if strings.HasPrefix(v.name, name) {
+		names = append(names, v.name)
+	}
+	if similar := mostSimilar(name, names); similar != "" {
+		err.problem += fmt.Sprintf("; did you mean %q?", similar)
+	}
+	return err
+}
+
+// mostSimilar returns the word that a mistyped one most probably stands for; empty: none is similar.
+func mostSimilar(mistyped string, words []string) (similar string) {
+	best := 1 + len(mistyped)/2
+	for _, word := range words {
+		d := skill.Distance(mistyped, word)
+		if strings.HasPrefix(word, mistyped) {
 			d = 0
 		}
 		if d < best {
-			best = d
-			err.problem = fmt.Sprintf("there is no verb %q; did you mean %q?", clean(name), v.name)
+			best, similar = d, word
 		}
 	}
-	return err
+	return similar
+}
+
+// dashed returns a flag as it is typed.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }

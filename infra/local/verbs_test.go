@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -292,7 +293,11 @@ func TestExitCodes(t *testing.T) {
 		{"trigger chat", ready, exitUsage, "heartbeat or coordinator"},
 		{"trigger heartbeat --payload none.json", ready, exitUsage, "none.json"},
 		{"trigger heartbeat --payload " + payload, ready, exitUsage, "read the payload"},
-		{"dev now", ready, exitUsage, "dev takes no arguments"},
+		{"dev now", ready, exitUsage, "dev takes no arguments; its settings come from the environment, such as ADDR="},
+		{"dev --port 9000", ready, exitUsage, "-port; its settings come from the environment, such as ADDR="},
+		{"tasks lst", ready, exitUsage, "tasks has no word \"lst\"; did you mean \"list\"?\n\n`lanekeeper help tasks` tells more"},
+		{"tasks list stray", ready, exitUsage, `"stray" is no filter: tasks list takes [NAME=VALUE …], such as: lanekeeper tasks list status=PENDING`},
+		{"help tasks", ready, exitDone, "\n  -f "},
 		{"config", newHome(t, "DEMO=perhaps"), exitUsage, "DEMO"},
 		{"migrate", newHome(t, "DEMO=perhaps", "ADDR=here"), exitUsage, "ADDR"},
 		{"locks", empty, exitDatabase, "`lanekeeper dev` or `lanekeeper migrate` makes it"},
@@ -314,6 +319,14 @@ func TestExitCodes(t *testing.T) {
 				t.Errorf("a password was printed:\n%s\n%s", r.out, r.err)
 			}
 		})
+	}
+	for args, want := range map[string]string{
+		"help": "usage: bin/lanekeeper VERB", "help tasks": "\n  bin/lanekeeper tasks logs -f ID", "tigger": "`bin/lanekeeper help` lists",
+		"tasks list stray": "such as: bin/lanekeeper tasks list",
+	} {
+		var out bytes.Buffer
+		run(t.Context(), append([]string{"bin/lanekeeper"}, strings.Fields(args)...), ready.environ, strings.NewReader(""), &out, &out)
+		says(t, out.String(), want)
 	}
 	if _, err := os.Stat(empty.file()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a verb that looks made a file: %v", err)
@@ -388,8 +401,9 @@ func TestExamples(t *testing.T) {
 	for args, want := range map[string]string{
 		"secrets set":            "secrets set takes NAME <FILE, such as: lanekeeper secrets set github <token.txt",
 		"objectives show":        "objectives show takes ID, such as: lanekeeper objectives show ID",
-		"approvals reject":       "approvals reject takes ID [JSON], such as: lanekeeper approvals reject ID '{",
-		"approvals reconsider x": "approvals takes [list ",
+		"approvals reject":       "approvals reject takes ID JSON, such as: lanekeeper approvals reject ID 'too early'",
+		"approvals reject x":     "approvals reject takes ID JSON",
+		"approvals reconsider x": `approvals has no word "reconsider"`,
 	} {
 		says(t, h.must(exitUsage, strings.Fields(args)...).err, want)
 	}
@@ -464,18 +478,23 @@ func TestNoSuchWorkspace(t *testing.T) {
 		lines = append(lines, line)
 	}
 	for _, line := range lines {
-		for ws, code := range map[string]int{"nope": exitUsage, "": exitUsage, "00000000-0000-7000-8000-00000000000f": exitFailed} {
-			r := h.must(code, append(strings.Fields(line), "--workspace="+ws)...)
-			want := "there is no workspace " + ws
-			if code == exitUsage {
-				want = "--workspace takes the id of a workspace"
-			}
-			says(t, r.err, want, "lanekeeper workspaces` lists")
+		for _, ws := range []string{"nope", "", "00000000-0000-7000-8000-00000000000f"} {
+			r := h.must(exitFailed, append(strings.Fields(line), "--workspace="+ws)...)
+			says(t, r.err, fmt.Sprintf("there is no workspace %q", ws), "lanekeeper workspaces` lists")
 			if r.out != "" {
 				t.Errorf("%s --workspace=%s answers\n%s", line, ws, r.out)
 			}
 		}
 	}
+	for _, slug := range []string{"shop", "mall"} {
+		h.must(exitDone, "workspaces", "create", `{"slug": "`+slug+`", "name": "Our `+slug+`", "owner": "you@example.com"}`)
+	}
+	h.must(exitDone, "projects", "create", `{"name": "The new shop"}`, "--workspace", "shop")
+	for ws, want := range map[string]string{"shop": "The new shop", "our SHOP": "The new shop", "mall": "There are no projects.", "default": "There are no projects."} {
+		says(t, h.must(exitDone, "projects", "--workspace", ws).out, want)
+	}
+	h.must(exitDone, "workspaces", "create", `{"slug": "other", "name": "Our shop", "owner": "you@example.com"}`)
+	says(t, h.must(exitFailed, "projects", "--workspace", "Our shop").err, `several workspaces are called "Our shop"`)
 }
 
 func TestErrorsForPrograms(t *testing.T) {

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -21,7 +24,18 @@ type welcome struct {
 	token string
 	first trace.ID // of the first beat
 	did   prepared
-	log   *slog.Logger
+	// agents reports whether the default workspace has an agent that can do a task.
+	agents bool
+	log    *slog.Logger
+}
+
+// registerWorker are the arguments that register the built-in worker, which does any task.
+const registerWorker = `agents register new '{"name": "worker", "spawner": "builtin"}'`
+
+// hasAgent reports whether the default workspace has an agent that tasks can be given to.
+func hasAgent(ctx context.Context, agents *agent.Store) (bool, error) {
+	found, err := agents.List(ctx, workspace.Default, agent.Filter{Limit: 200})
+	return slices.ContainsFunc(found, func(a agent.Agent) bool { return a.Status != agent.Terminated }), err
 }
 
 // modelOf describes the model.
@@ -89,15 +103,23 @@ func (c *console) welcome(w welcome) {
 	}
 	auth := `-H "Authorization: Bearer $LANEKEEPER_TOKEN" `
 	copied("export LANEKEEPER_TOKEN=" + token)
-	copied("curl -s " + auth + w.url + "/health")
-	copied("curl -s " + auth + "'" + w.url + "/api/v1/activity?limit=5'")
-	copied("curl -s " + auth + w.url + "/api/v1/traces/" + string(w.first))
+	copied("curl -sw '\\n' " + auth + w.url + "/health")
+	copied("curl -sw '\\n' " + auth + "'" + w.url + "/api/v1/activity?limit=5'")
+	copied("curl -sw '\\n' " + auth + w.url + "/api/v1/traces/" + string(w.first))
 	copied(c.name + " trace " + string(w.first))
+	if !w.agents {
+		copied(c.name + " " + registerWorker)
+	}
 	copied(c.name + " tasks create 'Compare three suppliers'")
-	copied("curl -s " + auth + "-H 'Content-Type: application/json' -d '{\"wait\":true}' " + w.url + "/api/v1/heartbeat/run")
+	copied("curl -sw '\\n' " + auth + "-H 'Content-Type: application/json' -d '{\"wait\":true}' " + w.url + "/api/v1/heartbeat/run")
 	p.print(true)
 	p.print(true, span{plain, "They show whether all is well, what agents did last, the first beat from beginning"})
-	p.print(true, span{plain, "to end (as data, and to read), give the agent a task, and run one more beat."})
+	if w.agents {
+		p.print(true, span{plain, "to end (as data, and to read), give the agent a task, and run one more beat."})
+	} else {
+		p.print(true, span{plain, "to end (as data, and to read), register the built-in worker, which is the first agent"})
+		p.print(true, span{plain, "here, give it a task, and run one more beat."})
+	}
 	p.print(true)
 	p.print(true, span{plain, "Ctrl-C ends it. What a beat was at then goes on at the next start."})
 	p.print(true)

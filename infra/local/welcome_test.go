@@ -37,5 +37,12 @@ func TestNoTokenGoesIntoAFile(t *testing.T) {
 	var elsewhere bytes.Buffer
 	c.out = &elsewhere
 	c.welcome(greeted)
+	says(t, elsewhere.String(), "lanekeeper agents register new '{\"name\": \"worker\", \"spawner\": \"builtin\"}'\n  lanekeeper tasks create")
+	elsewhere.Reset()
+	greeted.agents = true
+	c.welcome(greeted)
+	if strings.Contains(elsewhere.String(), "agents register") {
+		t.Errorf("a second agent is suggested:\n%s", &elsewhere)
+	}
 	says(t, elsewhere.String(), "#token=the-token-of-the-admin", "export LANEKEEPER_TOKEN=the-token-of-the-admin", "JWT_AUDIENCE is missing")
 }

@@ -135,7 +135,8 @@ func (v view) explain(money *money, t task.Task) (out []task.Reason) {
 	case len(obstacles) == 0 && len(needs) > 0:
 		add(task.Reason{Code: task.WaitsForAgent}, "no agent has the capability %s", strings.Join(needs, " and "))
 	case len(obstacles) == 0:
-		add(task.Reason{Code: task.WaitsForAgent}, "it could begin, and there is no agent: register one with PUT /api/v1/agents/{id}")
+		add(task.Reason{Code: task.WaitsForAgent}, "it could begin, and there is no agent: register one with PUT /api/v1/agents/{id}, "+
+			"or the built-in worker, whose spawner is builtin")
 	case full == len(obstacles):
 		add(task.Reason{Code: task.WaitsForCapacity}, "all %d agents that can do it work on as many tasks as they take", full)
 	default:
