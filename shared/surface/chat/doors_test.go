@@ -54,7 +54,7 @@ func TestASiteReachesOnlyWhatItOpened(t *testing.T) {
 				}
 			}
 		}
-		if got := send(site, "4711"); !strings.Contains(got.body, "use another name") {
+		if got := send(site, "4711"); !strings.Contains(got.body, "not begun with this site key: use the key that began it") {
 			t.Errorf("who takes another's name is told %s", got.body)
 		}
 		for _, visitor := range []string{"4710", "4711", "4712"} {
