@@ -46,7 +46,7 @@ func (w *world) reserves(t testing.TB, agent string, tokens int64) budget.Reserv
 func (w *world) reservesIn(t testing.TB, in trace.ID, agent string, tokens int64) budget.Reservation {
 	t.Helper()
 	r, err := w.Budgets.Reserve(t.Context(), w.Workspace, budget.Request{
-		Agent: agent, Surface: trace.Heartbeat, Execution: ids(), Trace: in, Model: "demo", Output: tokens, Lease: time.Minute,
+		Agent: agent, Surface: trace.Surface(in[:2]), Execution: ids(), Trace: in, Model: "demo", Output: tokens, Lease: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -87,6 +87,9 @@ type todayItem struct {
 	Calls       int64  `json:"calls"`
 	CapTokens   *int64 `json:"capTokens" doc:"Of the global budget of this day, or else what all beats of a day may use; null: no bound"`
 	CapMicroUSD *int64 `json:"capMicroUsd" doc:"The same in money; null: no bound"`
+
+	CappedTokens   int64 `json:"cappedTokens" doc:"What counts toward capTokens: all tokens, or else those of beats"`
+	CappedMicroUSD int64 `json:"cappedMicroUsd" doc:"The same in money"`
 }
 
 type failuresItem struct {
@@ -246,6 +249,7 @@ func beatOf(f *overview.Facts) beatItem {
 
 func todayOf(f *overview.Facts) todayItem {
 	t := todayItem{MicroUSD: f.Today.MicroUSD, Tokens: f.Today.Tokens, Calls: f.Today.Calls}
+	t.CappedTokens, t.CappedMicroUSD = t.Tokens, t.MicroUSD
 	for _, a := range f.Budgets {
 		if a.Scope == budget.Global && a.End.Sub(a.Start) <= 24*time.Hour {
 			t.CapTokens = new(a.Tokens.Allocated)
@@ -255,6 +259,7 @@ func todayOf(f *overview.Facts) todayItem {
 			return t
 		}
 	}
+	t.CappedTokens, t.CappedMicroUSD = f.Today.BeatTokens, f.Today.BeatMicroUSD
 	t.CapTokens = new(f.Settings.DayTokens)
 	if f.Settings.DayMicroUSD > 0 {
 		t.CapMicroUSD = new(f.Settings.DayMicroUSD)

@@ -46,18 +46,27 @@ func TestOneModelThatIsDownIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestTheGlobalBudgetIsAmongMany: the cap of the day is told whatever other budgets there are.
+// TestTheGlobalBudgetIsAmongMany: the cap of the day is told whatever other budgets there are. Without one the
+// cap is of beats, and what they used is compared with it.
 func TestTheGlobalBudgetIsAmongMany(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		day := time.Now().UTC().Truncate(24 * time.Hour)
+		w.uses(t, "ada", 10)
+		w.usesIn(t, w.Traces.New(trace.Operate), "ada", 7)
+		var got struct {
+			Today struct{ Tokens, CapTokens, CappedTokens int64 }
+		}
+		if w.must(t, 200, "GET", "/api/v1/overview", "", &got); got.Today.Tokens != 17 || got.Today.CappedTokens != 10 {
+			t.Errorf("today %+v, want 10 of 17 tokens capped", got.Today)
+		}
+		w.Env.Skew.Advance(2 * time.Second) // an overview is kept for a second
 		w.must(t, 201, "POST", budgetsPath, fmt.Sprintf(`{"scope":"global","allocated":777,"periodStart":%q,"periodEnd":%q}`,
 			day.Format(time.RFC3339), day.AddDate(0, 0, 1).Format(time.RFC3339)), nil)
 		for i := range 21 {
 			w.budget(t, "agent", fmt.Sprintf("agent-%d", i), 1000)
 		}
-		var got struct{ Today struct{ CapTokens int64 } }
-		if w.must(t, 200, "GET", "/api/v1/overview", "", &got); got.Today.CapTokens != 777 {
-			t.Errorf("the cap is %d", got.Today.CapTokens)
+		if w.must(t, 200, "GET", "/api/v1/overview", "", &got); got.Today.CapTokens != 777 || got.Today.CappedTokens != got.Today.Tokens {
+			t.Errorf("today %+v, want a cap of 777 for all tokens", got.Today)
 		}
 	})
 }

@@ -215,7 +215,7 @@ type Approval struct {
 }
 
 // Used is what model calls used.
-type Used struct{ Calls, Tokens, MicroUSD int64 }
+type Used struct{ Calls, Tokens, MicroUSD, BeatTokens, BeatMicroUSD int64 }
 
 // Read reads the facts of a workspace, in one batch.
 func (s *Store) Read(ctx context.Context, ws db.Workspace, now time.Time) (Facts, error) {
@@ -229,7 +229,8 @@ func (s *Store) Read(ctx context.Context, ws db.Workspace, now time.Time) (Facts
 	s.wants(&b, &f)
 	b.One([]any{&f.Calls, &f.Succeeded}, s.q.Calls, callWindow.Milliseconds(), maxCalls)
 	b.One([]any{&f.Models, &f.ModelsDown}, s.q.Models)
-	b.One([]any{&f.Today.Calls, &f.Today.Tokens, &f.Today.MicroUSD}, s.q.Today, now.UTC().Truncate(24*time.Hour))
+	today := []any{&f.Today.Calls, &f.Today.Tokens, &f.Today.MicroUSD, &f.Today.BeatTokens, &f.Today.BeatMicroUSD}
+	b.One(today, s.q.Today, now.UTC().Truncate(24*time.Hour))
 	if err := s.db.Read(ctx, ws, &b); err != nil {
 		return f, fmt.Errorf("read the overview: %w", err)
 	}

@@ -142,7 +142,9 @@ SELECT id, skill, arguments, agent, requested_at, expires_at, count(*) OVER (), 
  LIMIT $2;
 
 -- name: Today
--- What was used since the beginning of the day.
-SELECT count(*), CAST(coalesce(sum(total_tokens), 0) AS bigint), CAST(coalesce(sum(cost_micro_usd), 0) AS bigint)
+-- What was used since the beginning of the day: by all, and by beats.
+SELECT count(*), CAST(coalesce(sum(total_tokens), 0) AS bigint), CAST(coalesce(sum(cost_micro_usd), 0) AS bigint),
+       CAST(coalesce(sum(CASE WHEN surface = 'hb' THEN total_tokens END), 0) AS bigint),
+       CAST(coalesce(sum(CASE WHEN surface = 'hb' THEN cost_micro_usd END), 0) AS bigint)
   FROM agent_usage_logs
  WHERE workspace_id = $1 AND created_at >= $2;

@@ -1232,6 +1232,8 @@ export interface TodayItem {
   calls: number;
   capMicroUsd: number | null;
   capTokens: number | null;
+  cappedMicroUsd: number;
+  cappedTokens: number;
   microUsd: number;
   tokens: number;
 }
