@@ -6,6 +6,7 @@ import { Bar, Said } from "../../ui/marks";
 import { Panel, useWidth } from "../../ui/parts";
 import { Empty } from "../../ui/states";
 import type { Tone } from "../../ui/status";
+import { nameOf, periodOf } from "../spend/budget";
 import type { BudgetItem, BudgetSeries } from "../../app/api.gen";
 
 type Budget = BudgetItem;
@@ -21,16 +22,19 @@ export function Burn({ o }: { o: Overview }) {
   const series = useResource<Series>(budget ? `/budgets/${budget.id}/series` : null, { days: 30 }, { every: 60_000 });
   const advice = series.data?.projection.recommendation;
   const { today } = o;
-  const share = today.capMicroUsd ? today.microUsd / today.capMicroUsd : today.capTokens ? today.tokens / today.capTokens : null;
+  const share = today.capMicroUsd ? today.cappedMicroUsd / today.capMicroUsd : today.capTokens ? today.cappedTokens / today.capTokens : null;
+  const all = today.cappedTokens === today.tokens; // the cap is of all calls, or all calls were of beats
   return (
     <Panel title="Spend" note="today" more={["Budgets", "spend"]}>
       <div class="spend-head">
-        <p><b class="num big">{fmt.money(today.microUsd)}</b> <span class="muted">{today.capMicroUsd ? `of ${fmt.money(today.capMicroUsd)} today` : "today"}</span></p>
+        <p><b class="num big">{fmt.money(today.microUsd)}</b> <span class="muted">{all && today.capMicroUsd ? `of ${fmt.money(today.capMicroUsd)} today` : "today"}</span></p>
         {advice && <Said tone={tones[advice] ?? "quiet"}>{advice.charAt(0) + advice.slice(1).toLowerCase()}</Said>}
       </div>
-      <p class="muted spend-sub">{fmt.tokens(today.tokens)} tokens{today.capTokens ? ` of ${fmt.tokens(today.capTokens)}` : ""} in {fmt.plural(today.calls, "call")}</p>
+      <p class="muted spend-sub">{fmt.tokens(today.tokens)} tokens{all && today.capTokens ? ` of ${fmt.tokens(today.capTokens)}` : ""} in {fmt.plural(today.calls, "call")}</p>
+      {!all && today.capTokens ? <p class="muted spend-sub">Beats used {today.capMicroUsd ? `${fmt.money(today.cappedMicroUsd)} of ${fmt.money(today.capMicroUsd)}` : `${fmt.tokens(today.cappedTokens)} of ${fmt.tokens(today.capTokens)}`}</p> : null}
       {share !== null && <div class="spend-bar"><Bar share={share} tone={share >= 1 ? "failed" : share > 0.9 ? "warn" : undefined} label={`${Math.round(share * 100)} % of the day's cap`} /></div>}
-      {budget && series.data && series.data.items.length > 1 ? <Line of={series.data} budget={budget} /> : !budget && budgets.data ? <Empty title="No budget">Without one nothing bounds what is spent.</Empty> : <div class="burn-gap" aria-busy={budgets.loading || series.loading} />}
+      {budget && <p class="spend-of">{nameOf(budget)} <span class="muted">{periodOf(budget, serverNow())}</span></p>}
+      {budget && series.data?.items.length ? <Line of={series.data} budget={budget} /> : !budget && budgets.data ? <Empty title="No budget">Without one nothing bounds what is spent.</Empty> : <div class="burn-gap" aria-busy={budgets.loading || series.loading} />}
     </Panel>
   );
 }
@@ -40,17 +44,17 @@ export function Burn({ o }: { o: Overview }) {
 function Line({ of, budget }: { of: Series; budget: Budget }) {
   const [box, width] = useWidth<HTMLDivElement>();
   const h = 176, left = 48, right = 16, foot = 24, top = 14;
-  const items = of.items;
-  // Each day's point is its end: of today, now.
+  // Each day's point is its end: of today, now. The line begins with the period.
   const last = serverNow();
-  const endOf = (i: { day: string }): number => Math.min(+new Date(i.day) + 86_400_000, last);
-  const first = endOf(items[0]!);
   const begins = +new Date(budget.periodStart), ends = +new Date(budget.periodEnd);
+  const items = of.items.map((i) => ({ at: Math.min(+new Date(i.day) + 86_400_000, last), remaining: i.remaining })).filter((i) => i.at > begins || begins >= last);
+  if (begins < last && +new Date(of.items[0]!.day) <= begins) items.unshift({ at: begins, remaining: of.allocated });
+  const first = items[0]!.at;
   const end = Math.max(last, ends);
   const most = Math.max(of.allocated, ...items.map((i) => i.remaining), 1);
   const x = (t: number): number => left + ((t - first) / Math.max(1, end - first)) * (width - left - right);
   const y = (v: number): number => top + (1 - Math.max(0, v) / most) * (h - top - foot);
-  const line = items.map((i, n) => `${n ? "L" : "M"}${x(endOf(i)).toFixed(1)} ${y(i.remaining).toFixed(1)}`).join("");
+  const line = items.map((i, n) => `${n ? "L" : "M"}${x(i.at).toFixed(1)} ${y(i.remaining).toFixed(1)}`).join("");
   const lastItem = items.at(-1)!;
   const rate = of.projection.dailyBurnRate / 86_400_000;
   const zero = rate > 0 ? last + Math.max(0, lastItem.remaining) / rate : Infinity;
@@ -63,6 +67,9 @@ function Line({ of, budget }: { of: Series; budget: Budget }) {
   const even = (t: number): number => (of.allocated * (ends - t)) / Math.max(1, ends - begins);
   const from = Math.max(first, begins), to = Math.min(zero, end);
   const leads = ends <= last ? "" : zero < ends ? `; at this pace they end on ${fmt.day(zero)}` : "; at this pace they last until the period ends";
+  // The words of the even pace stand away from now, on the side of its line where no other line runs.
+  const early = last < (from + ends) / 2, paced = from + (ends - from) * (early ? 0.65 : 0.3);
+  const under = early ? lastItem.remaining - rate * (paced - last) > even(paced) : lastItem.remaining > even(last);
   const at = x(last), tight = at > width - right - 72;
   const below = y(lastItem.remaining) + 18; // the line comes down from the left: the label goes under it, where it has room
   const labelAt = below < y(0) - 4 ? below : Math.max(12, y(lastItem.remaining) - 26);
@@ -80,7 +87,7 @@ function Line({ of, budget }: { of: Series; budget: Budget }) {
           <circle cx={at} cy={y(lastItem.remaining)} r="3.5" fill="var(--ink)" stroke="var(--surface)" stroke-width="2" />
           <text class="strong" x={at + (tight ? -8 : 8)} text-anchor={tight ? "end" : "start"} y={tight ? labelAt : Math.max(12, y(lastItem.remaining) - 8)}>{short(lastItem.remaining)} left</text>
           <text x={left} y={h - 6}>{fmt.day(first)}</text><text x={x(end)} y={h - 6} text-anchor="end">{fmt.day(end)}</text>
-          {ends > from && <text x={x((from + ends) / 2) + 8} y={y(even((from + ends) / 2)) - 6}>even pace</text>}
+          {ends > from && <text x={x(paced) + (under ? -8 : 8)} text-anchor={under ? "end" : "start"} y={y(even(paced)) + (under ? 12 : -6)}>even pace</text>}
         </svg>
       )}
     </div>

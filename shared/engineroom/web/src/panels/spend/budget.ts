@@ -1,9 +1,8 @@
-import { fmt } from "../../ui";
+import { fmt } from "../../app/fmt";
 import type { BudgetItem, BudgetSeries, Projection, UsageItem } from "../../app/api.gen";
 export type { Projection };
 
 export type Budget = BudgetItem;
-
 
 export type Series = BudgetSeries;
 
