@@ -92,6 +92,7 @@ let toldAt = Date.now(); // when the leading tab told something, for a tab that 
 // What the leading tab knows.
 let heardAt = Date.now();
 let failures = 0;
+let refused = 0; // requests in a row that could not be sent: nobody listens
 let leading = false;
 let signedAt = 0; // when it last let the others know that it hears
 let wake: (() => void) | null = null;
@@ -126,12 +127,16 @@ function state(mode: Connection["mode"], retryAt = 0): void {
 
 function heard(): void {
   heardAt = Date.now();
-  failures = 0;
+  failures = refused = 0;
   if (leading && heardAt - signedAt > signEvery) {
     signedAt = heardAt;
     channel?.postMessage({ last });
   }
 }
+
+const unsent = (error: unknown): void => {
+  refused = error instanceof Problem && error.code === "unreachable" ? refused + 1 : 0;
+};
 
 // stream reads the event stream until it ends. It returns whether it ended as it should.
 async function stream(): Promise<boolean> {
@@ -163,6 +168,7 @@ async function stream(): Promise<boolean> {
       apply(blocks);
     }
   } catch (error) {
+    unsent(error);
     if (error instanceof Problem && error.status === 400) last = ""; // the cursor is of no use any more
     return false;
   } finally {
@@ -218,10 +224,11 @@ async function lead(): Promise<void> {
       await poll(tell);
       failures = 2; // polling answers, the stream does not
       state("polling");
-    } catch {
+    } catch (error) {
       failures++;
+      unsent(error);
       const now = Date.now();
-      if (now - heardAt > staleAfter || !navigator.onLine) state("stale", now + pollEvery);
+      if (now - heardAt > staleAfter || refused > 1 || !navigator.onLine) state("stale", now + pollEvery);
     }
     await pause(pollEvery);
   }
