@@ -30,9 +30,13 @@ const fieldsOf = (a?: Agent): Field[] => [
   { name: "staleThresholdSeconds", label: "Seconds of silence after which its tasks go to others", kind: "number", required: true, min: 1, max: 604800, value: a?.staleThresholdSeconds ?? 180, more: true },
 ];
 
+// lost reports whether an agent was silent for too long. One that the product starts for each task, and whose
+// task may wait for a person, is lost only where its tasks went to others.
+const lost = (a: Agent): boolean => a.status === "ERROR" || (a.health === "stale" && a.spawner === "pull" && a.status !== "TERMINATED");
+
 /** Beat is when an agent was heard of last, and whether that is too long ago. */
 const Beat = ({ a }: { a: Agent }) => (
-  <>{a.lastSeenAt ? <span class={a.health === "stale" ? "err" : undefined}><Ago at={a.lastSeenAt} /></span> : <span class="muted">never</span>}</>
+  <>{a.lastSeenAt ? <span class={lost(a) ? "err" : undefined}><Ago at={a.lastSeenAt} /></span> : <span class="muted">never</span>}</>
 );
 
 const Load = ({ a }: { a: Agent }) => (
