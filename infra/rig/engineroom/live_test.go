@@ -1,10 +1,16 @@
 package engineroom_test
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
+)
 
 // liveTests are the tests of what the page does while things happen, and while it can't hear of them; and of
 // its types.
-var liveTests = []func(*room){types, nothingIsMissedAtFirst, typedTextStays, readsAnewBehindTheFirst, readsWhatIsNew, dismissedElsewhere, pollsWithoutAStream}
+var liveTests = []func(*room){types, nothingIsMissedAtFirst, typedTextStays, readsAnewBehindTheFirst, readsWhatIsNew, dismissedElsewhere,
+	pollsWithoutAStream, topBarFits}
 
 // intercepted lets the test answer requests, or hold them back, from the first one on.
 const intercepted = `(() => {
@@ -136,4 +142,41 @@ func pollsWithoutAStream(r *room) {
 	r.must(r.Eval(r.ctx, `window.answer = undefined`, nil))
 	r.click(says(".stale .btn", "Try now"))
 	r.until(one(".live.live") + ` && !document.querySelector(".stale")`)
+}
+
+// apart is true when no two elements of the top bar overlap, and the word of the state is whole.
+const apart = `(() => {
+	const boxes = [...document.querySelectorAll(".top .cell, .top .cell b, .top .live, .top .btn")].filter(e => e.offsetWidth).map(e => ({e, box: e.getBoundingClientRect()}));
+	const state = document.querySelector(".top .state").getBoundingClientRect(), word = document.querySelector(".top .state b").getBoundingClientRect();
+	return document.fonts.status === "loaded" && word.right <= state.right && boxes.every(({box}) => box.right <= innerWidth) && boxes.every((a, i) => boxes.slice(i + 1).every(b =>
+		a.e.contains(b.e) || a.box.right <= b.box.left + 0.5 || b.box.right <= a.box.left + 0.5));
+})()`
+
+// topBarFits: what the top bar says stands beside one another on a small laptop. When the server ends the
+// stream and refuses the next requests, the page says that it is not live before it asks a fifth time.
+func topBarFits(r *room) {
+	r.open("overview")
+	r.must(r.Before(r.ctx, `window.real = window.fetch;`+intercepted+`;window.ended = 0; window.answer = (url, how) => {
+		if (/\/overview$/.test(url)) return real(url, how).then(got => got.json()).then(o => new Response(JSON.stringify({...o, state: "not_working",
+			object: {kind: "task", id: "one", title: "Compare three offers for vanilla"}, failures: {...o.failures, count: 1001}, approvals: {...o.approvals, count: 120},
+			today: {...o.today, microUsd: 123450000, cappedMicroUsd: 123450000, capMicroUsd: 2000000000}})));
+		if (!/\/events/.test(url)) return;
+		if (window.end?.done) { window.ended++; return Promise.reject(new TypeError("Failed to fetch")); }
+		return new Response(new ReadableStream({start(c) { window.end = () => { window.end.done = true; c.close(); }; }}), {headers: {"Content-Type": "text/event-stream"}});
+	}`))
+	r.open("skills")
+	r.until(one(".live.live") + " && " + says(".top .cell", "1001") + " && " + says(".nav a", "Failures") + `.textContent.includes("1001")`)
+	fits := func() {
+		for _, width := range []int{1241, 1280, 1366, 1440} {
+			r.must(r.Resize(r.ctx, browser.Options{Width: width, Height: 800}))
+			r.until(fmt.Sprintf(`innerWidth === %d && `, width) + apart)
+		}
+	}
+	fits()
+	r.must(r.Eval(r.ctx, `window.end()`, nil))
+	r.until(says(".live.off", "Not live") + " && " + says(".stale", "Not live since"))
+	if n := eval[int](r, `window.ended`); n > 4 {
+		r.Errorf("%d requests were refused before the page said so", n)
+	}
+	fits()
 }

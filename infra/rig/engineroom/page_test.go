@@ -237,7 +237,7 @@ func overviewTells(r *room) {
 			verdict: {...o.verdict, lines: o.verdict.lines.map(l => ({...l, text: "The budget of the project that has a long name ends early", detail: "27 Nov, period 1 Dec"}))},
 			running: [{executionId: "one", traceId: "op_0mh8c1v2q_a7x2p1k9d4", surface: "operate", agent: "scout", title: "Tidy up", startedAt: o.at, tokens: 41877, microUsd: 200000}],
 			tasks: {waiting: 10000, waitingMore: true, working: 0, failed: 0, byReason: [{code: "no_agent", count: 9000}, {code: "thread", count: 900}, {code: "budget", count: 90}, {code: "backoff", count: 9}, {code: "paused", count: 1}]},
-			today: {...o.today, tokens: 205, capTokens: 500, capMicroUsd: null},
+			today: {...o.today, tokens: 405, cappedTokens: 205, capTokens: 500, capMicroUsd: null},
 			failures: {count: 1, items: [{kind: "execution", id: "two", title: "Tidy up", why: "dependency_failed", at: o.at, traceId: "op_0mh8c1v2q_a7x2p1k9d5"}]},
 			needs: [{kind: "approval", id: "one", title: "Refund: amount 12", why: "scout asks to call refund", at: o.at, tone: "person"},
 				...["two", "three", "four", "five"].map(id => ({kind: "failure", id, title: "Tidy up", why: "dependency_failed", at: o.at, tone: "failed"}))]})))`))
@@ -246,6 +246,9 @@ func overviewTells(r *room) {
 	r.until(says(".panel h2", "10,000+ waiting"))
 	r.until(says(".mini", "and at least 1 more waits"))
 	r.until(says(".top .cell", "41 %") + ` && ` + says(".need", "and 1 more"))
+	// The cap is of beats, and so is what it is compared with.
+	r.until(says(".spend-sub", "405 tokens in") + ` && ` + says(".spend-sub", "Beats used 205 of 500") + ` && ` + says(".spend-of", "Workspace"))
+	r.until(says(".panel h2 a.more", "Approvals"))
 	// A failure leads to its trace, and its code is words.
 	r.until(says(".need li", "what it depends on failed") + `.querySelector('a[href$="engine/traces/op_0mh8c1v2q_a7x2p1k9d5"]')`)
 	r.until(says(".need", "Refund: amount 12"))
@@ -261,6 +264,20 @@ func overviewTells(r *room) {
 	})()`); len(on) > 0 {
 		r.Errorf("labels of the burn-down lie on its lines: %q", on)
 	}
+	// The words of a budget of one day stand within its chart.
+	r.must(r.Eval(r.ctx, `(() => {
+		const many = window.budget, day = 86400000, today = Math.floor(Date.now() / day) * day, iso = (at) => new Date(at).toISOString();
+		window.budget = (url) => /\/budgets[?]/.test(url) ? Promise.resolve(new Response(JSON.stringify({nextCursor: null, items: [
+			{id: "day-purse", scope: "agent", scopeId: "flowpilot:hb", allocated: 5e5, consumed: 45331, remaining: 454669, reserved: 0, periodStart: iso(today), periodEnd: iso(today + day)}]})))
+			: /\/day-purse\/series/.test(url) ? Promise.resolve(new Response(JSON.stringify({allocated: 5e5, budgetId: "day-purse", items: [1, 0].map(n => (
+				{day: iso(today - n * day), tokens: 0, microUsd: 0, remaining: n ? 5e5 : 454669})), projection: {recommendation: "CONTINUE", dailyBurnRate: 0, rateYesterday: 0, rateWeek: 0}})))
+			: many(url);
+	})()`, nil))
+	r.visit("lanes")
+	r.visit("overview")
+	r.until(says(".spend-of", "Agent flowpilot, beats") + ` && ` + says(".ch text", "455 k left"))
+	r.until(`(chart => [...chart.querySelectorAll("text")].every(t => t.getBoundingClientRect().right <= chart.getBoundingClientRect().right
+		&& t.getBoundingClientRect().left >= chart.getBoundingClientRect().left))(` + says(".ch text", "even pace") + `.closest("svg"))`)
 	// Many runs and holds are drawn on a canvas, and none is left out.
 	r.until(`document.querySelector(".strip svg").ariaLabel.includes("1,700 runs, 17 failed")`)
 	r.drawn()
@@ -434,8 +451,10 @@ func keyboardOnly(r *room) {
 	r.until(`document.querySelectorAll("table[aria-label=Traces] tbody tr").length`)
 	r.must(r.Resize(r.ctx, browser.Phone)) // which has room for the title first
 	r.until(`innerWidth === 390 && document.querySelector("table[aria-label=Traces] tbody tr td .nb").parentElement.offsetWidth > 120`)
+	r.must(r.Resize(r.ctx, laptop))
+	r.until(`innerWidth === 1280 && document.querySelector("table[aria-label=Traces] tbody tr td .nb").parentElement.offsetWidth > 240`)
 	r.must(r.Resize(r.ctx, browser.Desktop))
-	r.until(`innerWidth > 900`)
+	r.until(`innerWidth === 1440`)
 	r.press("Tab")
 	r.until(`document.activeElement.className === "skip"`)
 	r.press("Enter")

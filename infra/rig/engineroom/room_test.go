@@ -195,6 +195,9 @@ func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }
 
+// laptop is a small one.
+var laptop = browser.Options{Width: 1280, Height: 800}
+
 // expects names a part of complaints that the test provokes.
 func (r *room) expects(part string) { r.expected = append(r.expected, part) }
 

@@ -3,6 +3,7 @@ package engineroom_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
 )
@@ -52,8 +53,17 @@ func whyATaskWaits(r *room) {
 	r.task("Order more ice cream", map[string]any{"dependsOn": []string{first}, "priority": 10})
 	r.open("tasks")
 	r.until(says(".col section", "Blocked by a task") + ".textContent.includes('Order more ice cream')")
+	// The board and what stands beside it do not overlap, whether a task is open or not.
+	beside := func() {
+		for _, width := range []int{1280, 1366, 1440} {
+			r.must(r.Resize(r.ctx, browser.Options{Width: width, Height: 900}))
+			r.until(fmt.Sprintf(`innerWidth === %d && `, width) + `[...document.querySelectorAll(".col > h2, .col .card")].every(e => e.getBoundingClientRect().right < document.querySelector(".det").getBoundingClientRect().left)`)
+		}
+	}
+	beside()
 	r.click(card("Order more ice cream"))
 	r.until(says(".why q", "Count the ice creams"))
+	beside()
 	r.until(`document.querySelectorAll(".dag a").length === 2 && document.querySelector(".dag path.block")`)
 	r.until(says(".deps .sr li", "Count the ice creams: Pending"))
 	r.until(says(".log li", "the task was created"))
@@ -327,6 +337,10 @@ func automations(r *room) {
 		"name": "Look around", "skill": "query_activity", "input": map[string]any{}, "schedule": map[string]any{"cron": "0 9 1 1 *", "timeZone": "Europe/Berlin"},
 	}, &made)
 	r.open("automations")
+	r.must(r.Resize(r.ctx, browser.Phone)) // which has room for the name
+	r.until(`innerWidth === 390 && ` + row("Look around") + `.cells[0].offsetWidth > 220 && document.querySelector(".tbl th").scrollWidth <= document.querySelector(".tbl th").clientWidth`)
+	r.must(r.Resize(r.ctx, browser.Desktop))
+	r.until(`innerWidth === 1440`)
 	r.click(row("Look around") + ".querySelector('a')")
 	r.until(says(".det .kv", "0 9 1 1 * · Europe/Berlin"))
 	r.click(says(".det button", "Run now"))
@@ -366,6 +380,20 @@ func agents(r *room) {
 	r.press("Enter")
 	r.until(says(".det .ph .st", "Terminated"))
 	r.until(`!` + says(".det button", "Edit"))
+	// Red is who is lost: not who has ended, nor who was started for a task that waits for a person.
+	r.must(r.Eval(r.ctx, noting+`;window.answer = (url) => {
+		if (!/\/agents[?]/.test(url)) return;
+		const of = (name, status, spawner, openTasks) => ({id: name, name, status, spawner, openTasks, health: "stale", lastSeenAt: "2026-01-02T03:04:05Z", capabilities: [],
+			coordinatorEnabled: true, maxConcurrentTasks: 2, heartbeatIntervalSeconds: 30, staleThresholdSeconds: 180, createdBy: "a", createdAt: "2026-01-02T03:04:05Z", updatedAt: "2026-01-02T03:04:05Z"});
+		return Promise.resolve(new Response(JSON.stringify({nextCursor: null, items: [
+			of("waits", "WORKING", "builtin", 1), of("ended", "TERMINATED", "pull", 0), of("silent", "WORKING", "pull", 1), of("crashed", "ERROR", "builtin", 0)]})));
+	}`, nil))
+	r.visit("lanes")
+	r.visit("agents")
+	r.until(row("crashed"))
+	if red := eval[[]string](r, `[...document.querySelectorAll("table[aria-label=Agents] tr")].filter(e => e.querySelector(".err")).map(e => e.cells[0].textContent)`); !slices.Equal(red, []string{"silent", "crashed"}) {
+		r.Errorf("red are %q", red)
+	}
 }
 
 func memories(r *room) {
@@ -374,6 +402,10 @@ func memories(r *room) {
 	}
 	r.open("memory?category=taste")
 	r.until(`document.querySelectorAll(".tbl tbody tr").length === 2`)
+	r.must(r.Resize(r.ctx, browser.Phone)) // which shows two lines of the text, in rows of one height
+	r.until(`innerWidth === 390 && (e => e.offsetWidth > 200 && e.scrollHeight <= e.clientHeight && e.closest("tr").offsetHeight <= 45)(` + row("vanilla") + `.querySelector("a"))`)
+	r.must(r.Resize(r.ctx, browser.Desktop))
+	r.until(`innerWidth === 1440`)
 	r.click(row("vanilla") + ".querySelector('a')")
 	r.until(says(".det .content", "Visitors like vanilla most"))
 	r.click(says(".det button", "Forget"))

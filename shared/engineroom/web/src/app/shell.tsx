@@ -61,7 +61,7 @@ function Header({ palette }: { palette: () => void }) {
   void second.value;
   const [tone, word] = o ? states[o.state] ?? states.idle! : (["quiet", "…"] as [Tone, string]);
   const stop = o?.stop;
-  const cap = o?.today.capMicroUsd ? o.today.microUsd / o.today.capMicroUsd : o?.today.capTokens ? o.today.tokens / o.today.capTokens : null;
+  const cap = o?.today.capMicroUsd ? o.today.cappedMicroUsd / o.today.capMicroUsd : o?.today.capTokens ? o.today.cappedTokens / o.today.capTokens : null;
   const mayStop = can("set-kill-switch");
   const late = o?.beat.nextAt && +new Date(o.beat.nextAt) < serverNow();
   return (
@@ -75,7 +75,7 @@ function Header({ palette }: { palette: () => void }) {
           <span class="lbl">{o?.beat.running ? "Beat" : "Next beat"}</span><span class="short">Beat</span>{" "}
           <b>{!o ? "–" : o.beat.running ? o.beat.phase ?? "runs" : o.beat.nextAt && !stop ? (late ? "due" : <Countdown to={o.beat.nextAt} />) : "–"}</b>
         </a>
-        <a class="cell" href={href("spend")} title={o?.today.capTokens && !o.today.capMicroUsd ? `${fmt.tokens(o.today.tokens)} of ${fmt.tokens(o.today.capTokens)} tokens` : undefined}>
+        <a class="cell" href={href("spend")} title={o?.today.capTokens && !o.today.capMicroUsd ? `${fmt.tokens(o.today.cappedTokens)} of ${fmt.tokens(o.today.capTokens)} tokens` : undefined}>
           <span class="lbl">Today</span> <b>{fmt.money(o?.today.microUsd)}</b>
           {cap !== null && (
             <><span class={"meter " + (cap >= 1 ? "failed" : cap > 0.9 ? "warn" : "")} role="img" aria-label={`${Math.round(cap * 100)} % of the day's cap`}><i style={{ width: Math.min(100, cap * 100) + "%" }} /></span>
@@ -91,7 +91,7 @@ function Header({ palette }: { palette: () => void }) {
       </div>
       <div class="end">
         <Connected />
-        <button type="button" class="btn ghost only-wide" onClick={palette}><Icon name="search" /><span class="sr">Commands</span><kbd>{/Mac|iPhone|iPad/.test(navigator.platform) ? "⌘K" : "Ctrl K"}</kbd></button>
+        <button type="button" class="btn ghost only-wide" onClick={palette}><Icon name="search" /><span class="sr">Commands</span><kbd class="roomy">{/Mac|iPhone|iPad/.test(navigator.platform) ? "⌘K" : "Ctrl K"}</kbd></button>
         <button type="button" class="btn ghost icon only-wide" onClick={switchTheme} aria-label={theme.value === "dark" ? "Light theme" : "Dark theme"}><Icon name="theme" /></button>
         {mayStop && <button type="button" class={"btn stop " + (stop ? "primary" : "danger")} onClick={() => void stopOrRelease()}>{stop ? "Release" : <><Icon name="stop" />Stop</>}</button>}
       </div>
@@ -101,7 +101,7 @@ function Header({ palette }: { palette: () => void }) {
 
 function Connected() {
   const c = connection.value;
-  if (c.mode === "stale") return <span class="live off">Not live since {fmt.clock(c.since)}</span>;
+  if (c.mode === "stale") return <span class="live off">Not live</span>;
   return <span class={"live " + c.mode}>{c.mode === "live" ? "Live" : c.mode === "polling" ? "Polling" : "Connecting"}</span>;
 }
 
@@ -125,6 +125,7 @@ function Stale() {
 const count = (page: string): [number, "failed" | "person"] | null => {
   const o = overview.value;
   if (page === "tasks" && o?.tasks.failed) return [o.tasks.failed, "failed"];
+  if (page === "failures" && o?.failures.count) return [o.failures.count, "failed"];
   if (page === "approvals" && o?.approvals.count) return [o.approvals.count, "person"];
   return null;
 };

@@ -10,7 +10,8 @@ export interface Column<T> {
   cell: (row: T) => ComponentChildren;
   width?: string; // CSS; without one the column takes what is left
   right?: boolean; // digits
-  wide?: boolean | "desk"; // left out on a phone; desk: also on a narrow screen
+  wide?: boolean | "desk" | "roomy"; // left out on a phone; desk: also up to 1240 pixels; roomy: also up to 1399
+  phone?: string; // its width on a phone
   class?: string;
 }
 
@@ -31,7 +32,7 @@ export interface ListProps<T> {
   head?: boolean; // default true
 }
 
-const kept = (wide?: boolean | "desk"): string | undefined => (wide === "desk" ? "wide desk" : wide ? "wide" : undefined);
+const kept = <T,>({ wide }: Column<T>): string | undefined => (wide === true ? "wide" : wide ? "wide " + wide : undefined);
 
 const above = 12; // rows drawn before and behind those in sight
 const step = 8; // rows that come into the page at once: most frames of a scroll change nothing
@@ -76,7 +77,7 @@ class Row<T> extends Component<RowProps<T>> {
   }
 }
 
-const classOf = <T,>(c: Column<T>): string | undefined => [c.right && "r", kept(c.wide), c.class].filter(Boolean).join(" ") || undefined;
+const classOf = <T,>(c: Column<T>): string | undefined => [c.right && "r", kept(c), c.class].filter(Boolean).join(" ") || undefined;
 
 /** List is a table whose rows have one height; of a long one only the rows in sight are in the page. */
 export function List<T>(p: ListProps<T>) {
@@ -175,7 +176,7 @@ export function List<T>(p: ListProps<T>) {
     <table class="tbl fixed" ref={table} aria-label={p.label} aria-rowcount={(p.total ?? count) + 1}>
       <colgroup>
         {p.onPick && <col style={{ width: "36px" }} class="wide" />}
-        {p.columns.map((c) => <col key={c.key} class={kept(c.wide)} style={c.width ? { width: c.width } : undefined} />)}
+        {p.columns.map((c) => <col key={c.key} class={kept(c)} style={c.width ? { width: c.width, "--phone": c.phone ?? c.width } : undefined} />)}
       </colgroup>
       {p.head !== false && (
         <thead>

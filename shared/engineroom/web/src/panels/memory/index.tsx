@@ -90,8 +90,8 @@ export default function Memories({ id, query }: { id?: string; query: URLSearchP
         <List rows={pages.items} rowKey={(m) => m.id} selected={id} label="Memories" href={(m) => href("memory/" + seg(m.id), query)} onEnd={pages.more}
           picked={picked} onPick={can("delete-memory") ? setPicked : undefined}
           columns={[
-            { key: "content", head: "Memory", cell: (m) => <a class="trunc lnk nb block" href={href("memory/" + seg(m.id), query)}>{m.content}</a> },
-            { key: "category", head: "Category", cell: (m) => <Tag>{m.category}</Tag>, width: "132px" },
+            { key: "content", head: "Memory", cell: (m) => <a class="trunc lnk nb block two" href={href("memory/" + seg(m.id), query)}>{m.content}</a> },
+            { key: "category", head: "Category", cell: (m) => <Tag>{m.category}</Tag>, width: "132px", wide: true },
             { key: "importance", head: "Importance", cell: (m) => m.importance, width: "92px", right: true, wide: true },
             { key: "agent", head: "Agent", cell: (m) => <span class="trunc block dim">{m.agent}</span>, width: "112px", wide: true },
             { key: "until", head: "Kept until", cell: (m) => (m.expiresAt ? <Time at={m.expiresAt} /> : "for good"), width: "112px", wide: true },

@@ -114,7 +114,7 @@ function Table({ rows, selected, approval, stopped, after }: {
         <thead>
           <tr>
             <th>Skill</th><th>Status</th><th class={wide}>Kind</th><th class="hide-p">14 days</th><th class="r">Success</th><th class={"r " + wide}>Calls</th>
-            <th class={"r " + wide}>p50</th><th class={"r " + wide}>p95</th><th class="r hide-p">Streak</th>{acts() && <th class="hide-p"><span class="sr">Actions</span></th>}
+            <th class={"r roomy " + wide}>p50</th><th class={"r " + wide}>p95</th><th class="r hide-p">Streak</th>{acts() && <th class={wide}><span class="sr">Actions</span></th>}
           </tr>
         </thead>
         <tbody>
@@ -130,10 +130,10 @@ function Table({ rows, selected, approval, stopped, after }: {
                 <td class="hide-p"><Spark days={h.series} /></td>
                 <td class="r">{h.calls ? fmt.percent(h.successRate) : <span class="muted">–</span>}</td>
                 <td class={"r muted " + wide}>{fmt.count(h.calls)}</td>
-                <td class={"r " + wide}>{fmt.duration(h.p50Ms)}</td>
+                <td class={"r roomy " + wide}>{fmt.duration(h.p50Ms)}</td>
                 <td class={"r " + wide}>{fmt.duration(h.p95Ms)}</td>
                 <td class="r hide-p">{h.streak ? <span class="st failed">{h.streak} failed</span> : <span class="muted">–</span>}</td>
-                {acts() && <td class="r hide-p"><Actions h={h} halt={halt} after={after} /></td>}
+                {acts() && <td class={"r " + wide}><Actions h={h} halt={halt} after={after} /></td>}
               </tr>
             );
           })}
