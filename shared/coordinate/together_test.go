@@ -145,12 +145,16 @@ func TestTwoCoordinatorsUnderKills(t *testing.T) {
 			one.Workspace = newWorkspace(t, w)
 			all = append(all, one.Workspace)
 			one.allocate(t, 500)
-			agents[one.Workspace] = one.register(t, agent.Agent{Name: "a", MaxConcurrentTasks: 2, Capabilities: []string{"x"}}, agent.Agent{Name: "b"}, agent.Agent{Name: "c"})
-			drafts := make([]task.Task, each)
-			for i := range drafts {
-				drafts[i] = costs(fmt.Sprint(i), 150+50*(i%3), 1+i%10)
+			drafts := []agent.Agent{{Name: "a", MaxConcurrentTasks: 2, Capabilities: []string{"x"}}, {Name: "b"}, {Name: "c"}}
+			for i := range drafts { // they send no heartbeat, however long it takes
+				drafts[i].IntervalSeconds, drafts[i].StaleSeconds = agent.MaxInterval, agent.MaxStale
 			}
-			one.create(t, drafts...)
+			agents[one.Workspace] = one.register(t, drafts...)
+			tasks := make([]task.Task, each)
+			for i := range tasks {
+				tasks[i] = costs(fmt.Sprint(i), 150+50*(i%3), 1+i%10)
+			}
+			one.create(t, tasks...)
 		}
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
