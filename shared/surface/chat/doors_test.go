@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -91,5 +92,18 @@ func TestTheLogNamesMethodAndRoute(t *testing.T) {
 		if !strings.Contains(said, want) {
 			t.Errorf("%s is missing in\n%s", want, said)
 		}
+	}
+}
+
+// A client that leaves before its message is stored is no failure of the server.
+func TestAClientThatLeavesIsNoError(t *testing.T) {
+	w := onOne(t)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(gone, http.MethodGet, "/v1/responses/resp_"+ids(), nil)
+	r.Header.Set("Authorization", "Bearer "+admin)
+	w.ServeHTTP(httptest.NewRecorder(), r)
+	if said := w.logs.String(); !strings.Contains(said, `"level":"INFO","msg":"a request failed"`) {
+		t.Errorf("got %s", said)
 	}
 }

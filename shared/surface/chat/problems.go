@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -96,7 +97,11 @@ func (h *Handler) problem(ctx context.Context, err error) *problem.Problem {
 			return a.problem
 		}
 	}
-	h.Log.ErrorContext(ctx, "a request failed", "error", err)
+	level := slog.LevelError
+	if errors.Is(err, context.Canceled) { // the client has disconnected
+		level = slog.LevelInfo
+	}
+	h.Log.Log(ctx, level, "a request failed", "error", err)
 	_, old := errors.AsType[*db.SchemaError](err)
 	_, newer := errors.AsType[*db.NewerSchemaError](err)
 	if old || newer {
