@@ -49,8 +49,14 @@ func (c *console) next(ctx context.Context, core *app.Core, ask *operator, r res
 	if r.name == "tasks" && word == "create" {
 		return c.noAgent(ctx, ask)
 	}
+	if word != "list" || ask.workspace != workspace.Default {
+		return nil
+	}
 	var page struct{ Items []json.RawMessage }
-	if word != "list" || ask.workspace != workspace.Default || json.Unmarshal(answer, &page) != nil || len(page.Items) > 0 {
+	if err := json.Unmarshal(answer, &page); err != nil {
+		return fmt.Errorf("read the list: %w", err)
+	}
+	if len(page.Items) > 0 {
 		return nil
 	}
 	workspaces, err := workspace.New(core.DB)
