@@ -119,7 +119,8 @@ func (r *room) seedHostile(i int, text string) (ids hostileRows) {
 	r.ask("PATCH", task+"/progress", fields{"progressPercent": 10, "currentStep": shortened(text, 900), "checkpointData": fields{"of": text}}, nil)
 	r.ask("POST", task+"/usage", fields{"inputTokens": 100 * (i + 1), "outputTokens": 10, "model": shortened(text, 500), "operation": line}, nil)
 	r.ask("POST", task+"/fail", fields{"error": text, "stackTrace": text, "retryable": false}, nil)
-	ids.task = make("POST", "/agent-tasks", fields{"title": shortened(text, 250), "description": text})
+	ids.task = make("POST", "/agent-tasks", fields{"title": shortened(text, 250), "description": text,
+		"metadata": fields{"requiredCapabilities": []string{"nobody's"}}}) // else it may be done before it is cancelled
 	r.ask("POST", "/agent-tasks/"+ids.task+"/cancel", fields{"reason": shortened(text, 450)}, nil)
 
 	execution := make("POST", "/executions", fields{"agent": shortened(text, 200), "input": fields{"task": text}})
