@@ -197,7 +197,8 @@ func TestDevSaysWhatIsInItsWay(t *testing.T) {
 		code int
 		says []string
 	}{
-		"port taken": {newHome(t, "ADDR="+taken.Addr().String()), exitFailed, []string{"is taken", "ADDR=", "It works on the same file, ", "SQLITE_PATH"}},
+		"port taken": {newHome(t, "ADDR="+taken.Addr().String()), exitFailed,
+			[]string{"is taken", "ADDR=", "It works on the same file, ", "SQLITE_PATH"}},
 		"no such address": {newHome(t, "ADDR=203.0.113.1:80", "ADMIN_TOKEN=0123456789abcdef"), exitFailed,
 			[]string{"listen on 203.0.113.1:80", "127.0.0.1:8080"}},
 		"bad configuration": {newHome(t, "LOG_LEVEL=loud", "HEARTBEAT_EVERY=often", "STATE_BACKEND=mysql"), exitUsage,

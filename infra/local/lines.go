@@ -305,7 +305,8 @@ var lines = map[string]func(event) line{
 		return line{spans: []span{{dim, "next beat at " + e.text("at")}}}
 	},
 	"lane taken": func(e event) line {
-		return line{indent: 1, whole: true, spans: []span{{plain, "it is held by " + e.text("holder") + "; `bin/lanekeeper locks` shows until when"}}}
+		text := "it is held by " + e.text("holder") + "; `bin/lanekeeper locks` shows until when"
+		return line{indent: 1, whole: true, spans: []span{{plain, text}}}
 	},
 	"request": func(e event) line {
 		return line{spans: []span{{dim, fmt.Sprintf("%s %s · %s, %s · %s", e.text("method"), e.text("route"),

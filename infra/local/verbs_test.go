@@ -296,7 +296,8 @@ func TestExitCodes(t *testing.T) {
 		{"dev now", ready, exitUsage, "dev takes no arguments; its settings come from the environment, such as ADDR="},
 		{"dev --port 9000", ready, exitUsage, "-port; its settings come from the environment, such as ADDR="},
 		{"tasks lst", ready, exitUsage, "tasks has no word \"lst\"; did you mean \"list\"?\n\n`lanekeeper help tasks` tells more"},
-		{"tasks list stray", ready, exitUsage, `"stray" is no filter: tasks list takes [NAME=VALUE …], such as: lanekeeper tasks list status=PENDING`},
+		{"tasks list stray", ready, exitUsage,
+			`"stray" is no filter: tasks list takes [NAME=VALUE …], such as: lanekeeper tasks list status=PENDING`},
 		{"help tasks", ready, exitDone, "\n  -f "},
 		{"config", newHome(t, "DEMO=perhaps"), exitUsage, "DEMO"},
 		{"migrate", newHome(t, "DEMO=perhaps", "ADDR=here"), exitUsage, "ADDR"},
@@ -490,7 +491,9 @@ func TestNoSuchWorkspace(t *testing.T) {
 		h.must(exitDone, "workspaces", "create", `{"slug": "`+slug+`", "name": "Our `+slug+`", "owner": "you@example.com"}`)
 	}
 	h.must(exitDone, "projects", "create", `{"name": "The new shop"}`, "--workspace", "shop")
-	for ws, want := range map[string]string{"shop": "The new shop", "our SHOP": "The new shop", "mall": "There are no projects.", "default": "There are no projects."} {
+	for ws, want := range map[string]string{
+		"shop": "The new shop", "our SHOP": "The new shop", "mall": "There are no projects.", "default": "There are no projects.",
+	} {
 		says(t, h.must(exitDone, "projects", "--workspace", ws).out, want)
 	}
 	h.must(exitDone, "workspaces", "create", `{"slug": "other", "name": "Our shop", "owner": "you@example.com"}`)

@@ -126,7 +126,8 @@ func healUndone(r *room) {
 	r.until(says(".callout", "room_flaky"))
 	r.until(rowWith("room_flaky") + `?.textContent.includes("Disabled by self-healing")`)
 	r.must(r.Resize(r.ctx, laptop)) // which shows all that can be done with it
-	r.until(`innerWidth === 1280 && [...` + rowWith("room_flaky") + `.querySelectorAll("button")].length === 2 && (e => e.scrollWidth <= e.clientWidth)(` +
+	r.until(`innerWidth === 1280 && [...` + rowWith("room_flaky") + `.querySelectorAll("button")].length === 2` +
+		` && (e => e.scrollWidth <= e.clientWidth)(` +
 		rowWith("room_flaky") + `.closest(".scroll"))`)
 	r.use(`[...` + says(".callout", "room_flaky") + `.querySelectorAll("button")].find(b => b.textContent === "Undo")`)
 	r.doIt()

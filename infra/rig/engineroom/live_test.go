@@ -146,7 +146,8 @@ func pollsWithoutAStream(r *room) {
 
 // apart is true when no two elements of the top bar overlap, and the word of the state is whole.
 const apart = `(() => {
-	const boxes = [...document.querySelectorAll(".top .cell, .top .cell b, .top .live, .top .btn")].filter(e => e.offsetWidth).map(e => ({e, box: e.getBoundingClientRect()}));
+	const boxes = [...document.querySelectorAll(".top .cell, .top .cell b, .top .live, .top .btn")]
+		.filter(e => e.offsetWidth).map(e => ({e, box: e.getBoundingClientRect()}));
 	const state = document.querySelector(".top .state").getBoundingClientRect(), word = document.querySelector(".top .state b").getBoundingClientRect();
 	return document.fonts.status === "loaded" && word.right <= state.right && boxes.every(({box}) => box.right <= innerWidth) && boxes.every((a, i) => boxes.slice(i + 1).every(b =>
 		a.e.contains(b.e) || a.box.right <= b.box.left + 0.5 || b.box.right <= a.box.left + 0.5));

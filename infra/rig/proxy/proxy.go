@@ -5,8 +5,8 @@
 // one request: those on which a client sends a given text, such as a statement or the path of a
 // request. [Proxy.OnRequest] calls a function that chooses the fault of each request. The proxy
 // parses no protocol, so it finds texts only in unencrypted traffic. It takes the name of a statement that
-// was prepared by PREPARE for the statement's text. It counts as a request the
-// first data from the client, and the first data after a response.
+// was prepared by PREPARE for the statement's text. It counts as a request the first data from the
+// client, and the first data after a response.
 package proxy
 
 import (

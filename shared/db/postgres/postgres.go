@@ -1,8 +1,7 @@
 // Package postgres is the engine for Postgres. It uses the protocol layer of pgx. It prepares statements
 // only on a connection that leads to its server, so that a transaction pooler does no harm. A batch is
-// pipelined in one round trip.
-// Every transaction begins with lk_enter, which sets the application role, the workspace and the
-// time limits for that transaction only.
+// pipelined in one round trip. Every transaction begins with lk_enter, which sets the application role,
+// the workspace and the time limits for that transaction only.
 package postgres
 
 import (
