@@ -42,6 +42,7 @@ var tour = []struct {
 	{"bin/lanekeeper personas", []string{`"version": 1`, "under three sentences", `"version": 0`}},
 	{"THREAD=", []string{`"queued":false`, `"queued":true`, `"position":1`, `"held": true`, `"status":"completed"`}},
 	{`json "localhost:8080/api/v1/threads/$THREAD/messages"`, []string{"Which documents do you have?", "See you on Monday."}},
+	{`json "localhost:8080/api/v1/executions/$B/complete"`, []string{`"status":"completed"`}},
 	{"json 'localhost:8080/api/v1/secrets'", []string{`"name":"mine"`, `"name":"am_i_well"`, "healthy", `"successes"`}},
 	{"TURN=", []string{`"steps":[`, `"executionId":"`}},
 	{"SITE=", []string{`"object":"chat.completion"`, "data: [DONE]", `"status":"completed"`, "shop.example"}},
