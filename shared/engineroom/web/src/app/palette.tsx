@@ -8,7 +8,7 @@ import { single } from "./keys";
 import { setZone, zone } from "./fmt";
 import { overview, refresh } from "./overview";
 import { go } from "./router";
-import { stopOrRelease } from "./shell";
+import { stopOrRelease } from "./stop";
 import { switchTheme } from "./theme";
 
 interface Command {

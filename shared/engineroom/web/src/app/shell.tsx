@@ -1,8 +1,9 @@
 import { useSignal } from "@preact/signals";
 import { type ComponentType } from "preact";
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { entries, type PanelProps } from "../panels/index";
-import { confirm, Confirming } from "../ui/confirm";
+import { entries } from "../panels/index";
+import type { PanelProps } from "../panels/props";
+import { Confirming } from "../ui/confirm";
 import { Glyph, Icon } from "../ui/icon";
 import { Countdown } from "../ui/marks";
 import { Failed, Loading, NotAllowed } from "../ui/states";
@@ -12,8 +13,9 @@ import { base, href } from "./base";
 import { fmt, second } from "./fmt";
 import { single, useKeys } from "./keys";
 import { connection, retryNow } from "./live";
-import { overview, refresh } from "./overview";
+import { overview } from "./overview";
 import { go, moved, place, restored } from "./router";
+import { stopOrRelease } from "./stop";
 import { switchTheme, theme } from "./theme";
 import failedIcon from "../icons/failed.svg";
 import idleIcon from "../icons/idle.svg";
@@ -26,35 +28,6 @@ const states: Record<string, [Tone, string, string, string]> = {
   stopped: ["failed", "Stopped", "■ ", failedIcon],
   not_working: ["failed", "Not working", "▲ ", failedIcon],
 };
-
-/** stopOrRelease asks for the kill switch of the workspace, or releases it. */
-export async function stopOrRelease(): Promise<void> {
-  const stop = overview.peek()?.stop;
-  try {
-    if (stop) {
-      const yes = await confirm({
-        title: "Release the stop?", calm: true, action: "Release",
-        effect: <p>It was stopped by {stop.by}: {stop.reason}. What was parked goes on, and beats run again.</p>,
-      });
-      if (!yes) return;
-      await api.post(`/kill-switches/${stop.id}/release`);
-      toast("Released");
-    } else {
-      const here = me.peek();
-      const slug = here?.workspaces?.find((w) => w.id === here.workspaceId)?.slug;
-      const yes = await confirm({
-        title: "Stop everything in this workspace?", action: "Stop everything", reason: "Reason (everybody sees it)", typed: slug,
-        effect: <p>Each run ends at its next step and keeps what it did. Nothing starts until a person releases the switch.</p>,
-      });
-      if (!yes) return;
-      await api.post("/kill-switches", { scope: "workspace", reason: yes.reason });
-      toast("Stopped");
-    }
-    refresh();
-  } catch (error) {
-    toast(error instanceof Problem ? error.message : "That did not work");
-  }
-}
 
 function Header({ palette }: { palette: () => void }) {
   const o = overview.value;

@@ -1,10 +1,6 @@
 // Which panel draws which page. A panel that is not needed at first is loaded when it is opened.
 import type { ComponentType } from "preact";
-
-export interface PanelProps {
-  id?: string;
-  query: URLSearchParams;
-}
+import type { PanelProps } from "./props";
 
 type Loads = () => Promise<{ default: ComponentType<PanelProps> }>;
 

@@ -12,7 +12,7 @@ import { Glyph } from "../../ui/icon";
 import { most } from "../../ui/list";
 import { Choose, Filters, Outputs, PageHead, Search, Toggle, useWidth } from "../../ui/parts";
 import { Empty, Failed, Filtered, Loading } from "../../ui/states";
-import type { PanelProps } from "..";
+import type { PanelProps } from "../props";
 import type { HistogramAnswer } from "../../app/api.gen";
 
 const surfaces = ["heartbeat", "operate", "chat", "webhook", "worker", "coordinator"].map((s) => [s, s] as const);

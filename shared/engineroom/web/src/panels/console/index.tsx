@@ -11,7 +11,7 @@ import { Glyph } from "../../ui/icon";
 import { Since, TraceLink } from "../../ui/marks";
 import { toneOf } from "../../ui/status";
 import { toast } from "../../ui/toast";
-import type { PanelProps } from "..";
+import type { PanelProps } from "../props";
 
 interface Call {
   callId: string;

@@ -15,7 +15,7 @@ import { Clear, Empty, Failed, Loading, Shown } from "../../ui/states";
 import { type Mark, Strip } from "../../ui/strip";
 import { toneOf, type Tone } from "../../ui/status";
 import { toast } from "../../ui/toast";
-import type { PanelProps } from "..";
+import type { PanelProps } from "../props";
 import type { TraceRow } from "../traces/types";
 import { Burn } from "./burn";
 import type { TaskItem } from "../../app/api.gen";

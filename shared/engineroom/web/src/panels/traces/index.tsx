@@ -11,7 +11,7 @@ import { List, type Column } from "../../ui/list";
 import { Status, Tag, Time } from "../../ui/marks";
 import { Choose, Filters, Outputs, PageHead, Toggle } from "../../ui/parts";
 import { Empty, Failed, Filtered, Loading } from "../../ui/states";
-import type { PanelProps } from "..";
+import type { PanelProps } from "../props";
 import { ComparePage } from "./compare";
 import { titleOf, TracePage } from "./trace";
 import type { TraceRow } from "./types";
