@@ -75,8 +75,7 @@ func TestKeepsOffWhilePersonWorks(t *testing.T) {
 
 func TestFailedBeatIsRetriedAndFinishes(t *testing.T) {
 	w := newWorld(t, rig.Config{})
-	points := w.learn(t)
-	for _, where := range points {
+	for _, where := range sample(t, w.learn(t), 20) {
 		ws, objective := w.workspace(t)
 		w.faults.OnPoint(at(where, rig.Fail))
 		results := w.untilFailed(t, ws)
