@@ -30,14 +30,19 @@ INSERT INTO agent_task_dependencies (workspace_id, task_id, depends_on)
 SELECT CAST($1 AS uuid), CAST(e ->> 0 AS uuid), CAST(e ->> 1 AS uuid) FROM jsonb_array_elements(CAST($2 AS jsonb)) e;
 
 -- name: Edges
--- The dependencies of some tasks, and those of their dependencies, and so on.
-WITH RECURSIVE reached (id) AS (
-  SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i
+-- The dependencies of some tasks, and those of their dependencies, and so on. The subqueries stay such, so
+-- that each step reads the edges of its tasks and not all of the workspace's.
+WITH RECURSIVE reached (task_id, depends_on) AS (
+  SELECT d.task_id, d.depends_on
+    FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i
+   CROSS JOIN LATERAL (SELECT d.task_id, d.depends_on FROM agent_task_dependencies d
+                        WHERE d.workspace_id = $1 AND d.task_id = CAST(i AS uuid) OFFSET 0) d
   UNION
-  SELECT d.depends_on FROM agent_task_dependencies d JOIN reached r ON d.task_id = r.id WHERE d.workspace_id = $1)
-SELECT CAST(d.task_id AS text), CAST(d.depends_on AS text)
-  FROM agent_task_dependencies d JOIN reached r ON d.task_id = r.id
- WHERE d.workspace_id = $1;
+  SELECT d.task_id, d.depends_on
+    FROM reached r
+   CROSS JOIN LATERAL (SELECT d.task_id, d.depends_on FROM agent_task_dependencies d
+                        WHERE d.workspace_id = $1 AND d.task_id = r.depends_on OFFSET 0) d)
+SELECT CAST(r.task_id AS text), CAST(r.depends_on AS text) FROM reached r;
 
 -- name: GetSome
 SELECT @row

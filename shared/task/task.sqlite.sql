@@ -24,11 +24,13 @@ INSERT INTO agent_task_dependencies (workspace_id, task_id, depends_on)
 SELECT $1, json_extract(e.value, '$[0]'), json_extract(e.value, '$[1]') FROM json_each($2) e;
 
 -- name: Edges
-WITH RECURSIVE reached (id) AS (
-  SELECT i.value FROM json_each($2) i
+WITH RECURSIVE reached (task_id, depends_on) AS (
+  SELECT d.task_id, d.depends_on FROM json_each($2) i CROSS JOIN agent_task_dependencies d
+   WHERE d.workspace_id = $1 AND d.task_id = i.value
   UNION
-  SELECT d.depends_on FROM agent_task_dependencies d JOIN reached r ON d.task_id = r.id WHERE d.workspace_id = $1)
-SELECT d.task_id, d.depends_on FROM agent_task_dependencies d JOIN reached r ON d.task_id = r.id WHERE d.workspace_id = $1;
+  SELECT d.task_id, d.depends_on FROM reached r CROSS JOIN agent_task_dependencies d
+   WHERE d.workspace_id = $1 AND d.task_id = r.depends_on)
+SELECT r.task_id, r.depends_on FROM reached r;
 
 -- name: GetSome
 SELECT @row FROM agent_tasks t WHERE t.workspace_id = $1 AND t.id IN (SELECT i.value FROM json_each($2) i);
