@@ -93,6 +93,10 @@ func TestTheDemoOfTheEngineRoom(t *testing.T) {
 	if strings.Contains(again.out.String(), "demo ready after") {
 		t.Error("the demo was made anew")
 	}
+	eventually(t, func() bool { // the courier has made its tasks
+		_, body := call(t, http.MethodGet, url+"/api/v1/agent-tasks?tags=demo&limit=200", token, "")
+		return strings.Count(body, `"createdBy":"`) == 9
+	})
 	says(t, h.must(exitDone, "demo", "remove").out, "The workspace of the demo is gone", "9 tasks were archived", "Its agent “worker” is gone")
 	says(t, h.must(exitDone, "demo", "remove").out, "There is no demo.")
 	if out := h.must(exitDone, "workspaces").out; strings.Contains(out, "demo") {
