@@ -17,7 +17,7 @@ import (
 // the attempts; some are killed in a transaction or between reserve and settle. Nothing is overspent at any
 // instant.
 func TestAttemptsNeverOverspend(t *testing.T) {
-	spenders, calls := 200, 400
+	spenders, calls := 200, 250
 	if testing.Short() {
 		spenders, calls = 20, 100
 	}
