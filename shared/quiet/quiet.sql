@@ -3,7 +3,8 @@
 -- name that had a result. This query must find everything that a heartbeat's full look finds: each condition below is wider than
 -- the full look's, or the same. $2 is the slot, $3 the topics of the outbox, $4 and $5 after how many milliseconds an
 -- execution with and without a lane has been left, $6 and $7 how many failed calls within how many milliseconds, $8 and $9
--- the name and how far back.
+-- the name and how far back. Row-level security keeps Postgres from an index where a row is compared with coalesce, so r
+-- computes that bound. For EXISTS with a bound that is known late it reads the table, so the newest row is asked for.
 SELECT EXISTS (SELECT 1 FROM agent_objectives WHERE workspace_id = $1 AND status = 'active')
     OR EXISTS (SELECT 1 FROM executions
                 WHERE workspace_id = $1 AND subject IS NOT NULL AND status IN ('running', 'waiting', 'parked')
@@ -39,9 +40,10 @@ SELECT EXISTS (SELECT 1 FROM agent_objectives WHERE workspace_id = $1 AND status
        (SELECT min(created_at) FROM outbox WHERE workspace_id = $1 AND status IN ('sent', 'failed', 'superseded', 'expired', 'dead')),
        (SELECT min(created_at) FROM agent_usage_logs WHERE workspace_id = $1),
        (SELECT min(expires_at) FROM idempotency_keys WHERE workspace_id = $1),
-       r.at, EXISTS (SELECT 1 FROM agent_activity a
-                      WHERE a.workspace_id = $1 AND a.created_at > coalesce(r.at, lk_plus(lk_now(), 0 - CAST($9 AS bigint)))
-                        AND a.skill_name NOT LIKE 'heartbeat%' AND a.skill_name NOT LIKE '(%')
-  FROM (SELECT max(created_at) AS at FROM agent_activity
+       r.at, (SELECT a.created_at FROM agent_activity a
+               WHERE a.workspace_id = $1 AND a.created_at > r.since
+                 AND a.skill_name NOT LIKE 'heartbeat%' AND a.skill_name NOT LIKE '(%'
+               ORDER BY a.created_at DESC LIMIT 1) IS NOT NULL
+  FROM (SELECT max(created_at) AS at, coalesce(max(created_at), lk_plus(lk_now(), 0 - CAST($9 AS bigint))) AS since FROM agent_activity
          WHERE workspace_id = $1 AND skill_name = $8 AND output ->> 'text' IS NOT NULL
            AND created_at > lk_plus((SELECT lk_now()), 0 - CAST($9 AS bigint))) AS r;

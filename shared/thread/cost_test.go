@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -83,34 +84,80 @@ func TestOneThreadDoesNotReadTheOthers(t *testing.T) {
 		"who holds it waits":        {"thread.Settle", []any{list(8), nil, nil}},
 		"who holds it wakes others": {"thread.Wake", []any{list(7), int64(1) << 40}},
 	} {
-		text := queries[slices.IndexFunc(queries, func(known db.Query) bool { return known.Name() == q.name })].Text(db.Postgres)
-		var plan json.RawMessage
-		tx, err := login.Begin(t.Context())
-		if err == nil {
-			_, err = tx.Exec(t.Context(), "SELECT lk_enter($1)", ws)
-		}
-		if err == nil {
-			err = tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+text, append([]any{ws.String()}, q.args...)...).Scan(&plan)
-		}
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		if err := tx.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		var top []struct {
-			Plan struct {
-				Hit  int `json:"Shared Hit Blocks"`
-				Read int `json:"Shared Read Blocks"`
-			}
-		}
-		if err := json.Unmarshal(plan, &top); err != nil {
-			t.Fatal(err)
-		}
-		pages := top[0].Plan.Hit + top[0].Plan.Read
+		pages, plan := pages(t, login, ws, queries[slices.IndexFunc(queries, func(known db.Query) bool { return known.Name() == q.name })], q.args...)
 		t.Logf("%s: %d pages", name, pages)
 		if most := 12 * each; pages > most { // a path to each message of the thread, and to its execution
 			t.Errorf("%s reads %d pages, want at most %d: %s", name, pages, most, plan)
+		}
+	}
+}
+
+// pages runs a statement of the application in a transaction that is rolled back. It returns how many pages of
+// the database the statement reads, and its plan.
+func pages(t *testing.T, login *pgx.Conn, ws uuid.UUID, q db.Query, args ...any) (read int, plan json.RawMessage) {
+	t.Helper()
+	tx, err := login.Begin(t.Context())
+	if err == nil {
+		_, err = tx.Exec(t.Context(), "SELECT lk_enter($1)", ws)
+	}
+	if err == nil {
+		err = tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+q.Text(db.Postgres), append([]any{ws.String()}, args...)...).Scan(&plan)
+	}
+	if err != nil {
+		t.Fatal(q.Name(), err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var top []struct {
+		Plan struct {
+			Hit  int `json:"Shared Hit Blocks"`
+			Read int `json:"Shared Read Blocks"`
+		}
+	}
+	if err := json.Unmarshal(plan, &top); err != nil {
+		t.Fatal(err)
+	}
+	return top[0].Plan.Hit + top[0].Plan.Read, plan
+}
+
+// TestAPageOfThreadsReadsThePageAlone: a list of conversations does not read the conversations behind its
+// page, nor the executions of others.
+func TestAPageOfThreadsReadsThePageAlone(t *testing.T) {
+	owner := dbtest.NewDatabase(t)
+	if _, err := migrate.Postgres(t.Context(), owner, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	admin, login, ws := connect(t, owner), connect(t, dbtest.AsLogin(owner)), uuid.New()
+	for _, sql := range []string{
+		"INSERT INTO workspaces (id, slug, name) VALUES ($1, 'many', 'Many')",
+		`INSERT INTO threads (workspace_id, id, channel, address, created_at, updated_at)
+			SELECT $1, gen_random_uuid(), 'test', i::text, lk_now(), lk_now() FROM generate_series(1, 5000) i`,
+		`INSERT INTO executions (workspace_id, id, agent, surface, trace_id, status, created_at, updated_at)
+			SELECT $1, gen_random_uuid(), 'test', 'co', 'co_test', 'completed', lk_now(), lk_now() FROM generate_series(1, 20000) i`,
+	} {
+		if _, err := admin.Exec(t.Context(), sql, ws); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := admin.Exec(t.Context(), "ANALYZE threads, executions"); err != nil {
+		t.Fatal(err)
+	}
+	var ids string
+	if err := admin.QueryRow(t.Context(), "SELECT json_agg(t.id)::text FROM (SELECT id FROM threads LIMIT 50) t").Scan(&ids); err != nil {
+		t.Fatal(err)
+	}
+	queries, err := db.Parse(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]any{
+		"thread.List":    {-600_000, nil, nil, nil, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), "ffffffff-ffff-ffff-ffff-ffffffffffff", 51},
+		"thread.Glances": {ids, 300},
+	} {
+		read, plan := pages(t, login, ws, queries[slices.IndexFunc(queries, func(q db.Query) bool { return q.Name() == name })], args...)
+		if t.Logf("%s: %d pages", name, read); read > 50*8 {
+			t.Errorf("%s reads %d pages for 50 threads: %s", name, read, plan)
 		}
 	}
 }

@@ -249,11 +249,13 @@ UPDATE outbox o SET status = 'ready', seq = w.seq, due_at = greatest(o.due_at, l
  WHERE o.workspace_id = $1 AND o.id = w.id;
 
 -- name: Glances
--- The last message of each thread, and the agent of the execution that holds it.
+-- The last message of each thread, and the agent of the execution that holds it. Row-level security keeps
+-- Postgres from an index where a row is compared with coalesce, so h computes it.
 SELECT CAST(t.id AS text), m.role, left(m.body, $3), m.created_at, e.agent
   FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i (id)
  CROSS JOIN LATERAL (SELECT * FROM threads t WHERE t.workspace_id = $1 AND t.id = CAST(i.id AS uuid) OFFSET 0) t
   LEFT JOIN LATERAL (
     SELECT m.role, m.body, m.created_at FROM messages m WHERE m.workspace_id = $1 AND m.thread_id = t.id ORDER BY m.seq DESC LIMIT 1) m ON true
   LEFT JOIN outbox o ON o.workspace_id = $1 AND o.id = t.active_execution_id
-  LEFT JOIN executions e ON e.workspace_id = $1 AND e.id = coalesce(o.execution_id, t.active_execution_id);
+ CROSS JOIN LATERAL (SELECT coalesce(o.execution_id, t.active_execution_id) AS id OFFSET 0) h
+  LEFT JOIN executions e ON e.workspace_id = $1 AND e.id = h.id;

@@ -24,7 +24,8 @@ SELECT t.id, t.channel, t.address, t.policy, t.metadata, t.active_execution_id, 
 
 -- name: List
 -- A lock is stale when its holder has ended, or was idle for too long and has not parked the
--- thread.
+-- thread. What the list shows beside a thread is read for the page alone, unless the lock chooses the
+-- threads: those are held ones, which are few.
 SELECT l.* FROM (
   SELECT t.id, t.channel, t.address, t.policy, t.metadata, t.active_execution_id, o.execution_id, t.lock_stack, t.execution_locked_at,
          t.parked_by, t.parked_until, t.created_at, t.updated_at,
@@ -35,14 +36,16 @@ SELECT l.* FROM (
               WHEN t.execution_locked_at <= lk_plus(lk_now(), $2) THEN 'stale'
               ELSE 'active' END AS lock,
          lk_now() AS now
-    FROM threads t
+    FROM (SELECT t.* FROM threads t
+           WHERE t.workspace_id = $1
+             AND (CAST($3 AS text) IS NULL OR t.channel = $3)
+             AND (CAST($4 AS text) IS NULL OR t.address = $4)
+             AND (CAST($5 AS text) IS NULL OR t.active_execution_id IS NOT NULL)
+             AND (t.created_at, t.id) < ($6, $7)
+           ORDER BY t.created_at DESC, t.id DESC
+           LIMIT CASE WHEN CAST($5 AS text) IS NULL THEN CAST($8 AS bigint) ELSE 9223372036854775807 END) t
     LEFT JOIN executions e ON e.workspace_id = $1 AND e.id = t.active_execution_id
-    LEFT JOIN outbox o ON o.workspace_id = $1 AND o.id = t.active_execution_id
-   WHERE t.workspace_id = $1
-     AND (CAST($3 AS text) IS NULL OR t.channel = $3)
-     AND (CAST($4 AS text) IS NULL OR t.address = $4)
-     AND (CAST($5 AS text) IS NULL OR t.active_execution_id IS NOT NULL)
-     AND (t.created_at, t.id) < ($6, $7)) l
+    LEFT JOIN outbox o ON o.workspace_id = $1 AND o.id = t.active_execution_id) l
  WHERE CAST($5 AS text) IS NULL OR l.lock = $5
  ORDER BY l.created_at DESC, l.id DESC
  LIMIT $8;
