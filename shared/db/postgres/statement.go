@@ -57,8 +57,11 @@ func (s *statements) begin() *batch {
 	return b
 }
 
-// preparable reports whether Postgres can prepare a statement.
+// preparable reports whether Postgres can prepare a statement, and may plan it once for all arguments.
 func preparable(text string) bool {
+	if optional(text) {
+		return false
+	}
 	word := text
 	if end := strings.IndexFunc(text, unicode.IsSpace); end >= 0 {
 		word = text[:end]
@@ -68,6 +71,25 @@ func preparable(text string) bool {
 		return true
 	}
 	return false
+}
+
+// optional reports whether a statement has a condition that a NULL argument switches off. Such a statement
+// is planned for its arguments each time: the plan for all of them can use no index for the condition, and
+// Postgres takes it for as good.
+func optional(text string) bool {
+	for {
+		before, after, found := strings.Cut(text, " IS NULL OR ")
+		if !found {
+			return false
+		}
+		if word := before[strings.LastIndexAny(before, "( ")+1:]; strings.HasPrefix(word, "$") {
+			return true
+		}
+		if strings.HasPrefix(before[strings.LastIndexByte(before, '(')+1:], "$") { // CAST($2 AS text)
+			return true
+		}
+		text = after
+	}
 }
 
 // batch is a pipeline of statements for a connection.

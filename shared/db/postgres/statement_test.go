@@ -15,7 +15,7 @@ import (
 )
 
 // preparedQueries see which statements their connection has prepared.
-type preparedQueries struct{ Prepared, Sum, Where, Drop, Fail db.Query }
+type preparedQueries struct{ Prepared, Sum, Where, Drop, Fail, Any, Bare, Column db.Query }
 
 const preparedSource = `
 -- name: Prepared
@@ -33,6 +33,18 @@ SELECT n FROM the_table WHERE n = $1;
 -- name: Drop
 -- global: about the connection
 DEALLOCATE ALL;
+
+-- name: Any
+-- global: about the connection
+SELECT count(*) FROM (VALUES (1), (2)) AS any_of (n) WHERE (CAST($1 AS bigint) IS NULL OR any_of.n = $1);
+
+-- name: Bare
+-- global: about the connection
+SELECT count(*) FROM (VALUES (1), (2)) AS bare_of (n) WHERE bare_of.n < CAST($1 AS bigint) AND ($1 IS NULL OR bare_of.n = $1);
+
+-- name: Column
+-- global: about the connection
+SELECT count(*) FROM (VALUES (1), (2)) AS column_of (n) WHERE (column_of.n IS NULL OR column_of.n = CAST($1 AS bigint));
 
 -- name: Fail
 -- global: about the connection
@@ -83,6 +95,29 @@ func TestStatementsArePreparedOnADirectConnection(t *testing.T) {
 				t.Errorf("%d statements are prepared, want %d", n, want)
 			}
 		})
+	}
+}
+
+// TestAStatementWithAnOptionalConditionIsPlannedEachTime: with one plan for all arguments, a list of the tasks
+// of one status would read the tasks of all.
+func TestAStatementWithAnOptionalConditionIsPlannedEachTime(t *testing.T) {
+	w := newWorld(t, dbtest.OnPostgres, 1)
+	q := w.prepared(t, "none")
+	for range 3 {
+		var n int
+		err := errors.Join(
+			w.DB.One(t.Context(), "", []any{&n}, q.Any, nil),
+			w.DB.One(t.Context(), "", []any{&n}, q.Bare, 7),
+			w.DB.One(t.Context(), "", []any{&n}, q.Column, 1),
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]int{"any_of": 0, "bare_of": 0, "column_of": 1} {
+		if n := w.count(t, q, name); n != want {
+			t.Errorf("%d statements of %s are prepared, want %d", n, name, want)
+		}
 	}
 }
 
