@@ -37,7 +37,8 @@ var (
 	notKept = problem.New(http.StatusConflict, "answer_not_kept",
 		"the request with this Idempotency-Key was done, and is not done again; its answer was not kept: it was shown once, "+
 			"streamed or too large")
-	badKey = invalid(problem.At("header."+keyHeader, "expected one of 1 to 255 visible ASCII characters"))
+	severalKeys = problem.Repeated(keyHeader)
+	badKey      = invalid(problem.At("header."+keyHeader, "expected one of 1 to 255 visible ASCII characters"))
 )
 
 // executionHeader names the execution of a streamed response.
@@ -85,7 +86,11 @@ func (i *idempotency) once(rt keyed, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if len(keys) > 1 || !visible(keys[0]) {
+		if len(keys) > 1 {
+			i.server.refuse(w, r, severalKeys)
+			return
+		}
+		if !visible(keys[0]) {
 			i.server.refuse(w, r, badKey)
 			return
 		}

@@ -57,6 +57,14 @@ func New(status int, code, detail string) *Problem {
 	}
 }
 
+// Repeated returns the problem of a request in which a header occurs more than once and only one value
+// has a meaning.
+func Repeated(header string) *Problem {
+	p := New(http.StatusBadRequest, "malformed", "the request has a header more than once that it may have only once")
+	p.Errors = []FieldError{At("header."+header, "occurs more than once")}
+	return p
+}
+
 // Later sets the pause before the next attempt: whole seconds, at least one.
 func (p *Problem) Later(d time.Duration) *Problem {
 	seconds := max(1, int64((d+time.Second-1)/time.Second))
