@@ -19,6 +19,19 @@ const (
 	replayedHeader = "Idempotency-Replayed"
 )
 
+// keyOf returns the Idempotency-Key of a message; empty: it has none. It refuses several keys, because
+// each would name another execution.
+func keyOf(r *http.Request) (string, *problem.Problem) {
+	keys := r.Header.Values(keyHeader)
+	switch len(keys) {
+	case 0:
+		return "", nil
+	case 1:
+		return keys[0], nil
+	}
+	return "", problem.Repeated(keyHeader)
+}
+
 // checkKey refuses an Idempotency-Key that can't be heeded: a page's visitors have to say who they are,
 // because the key of a site is everybody's.
 func checkKey(v *visit, m message, key string) *problem.Problem {

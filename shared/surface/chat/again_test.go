@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -88,6 +89,36 @@ func TestAKeyOfANamelessVisitor(t *testing.T) {
 			}
 		}
 		if n := len(m.Requests()); n != 2 {
+			t.Errorf("the model was asked %d times", n)
+		}
+	})
+}
+
+// TestAMessageHasOneKey: a message with several keys is refused, because each key would name another
+// execution.
+func TestAMessageHasOneKey(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		m := w.think(t, llmtest.Writes("Hello."))
+		for path, body := range map[string]string{
+			messages:    `{"message":"Hi."}`,
+			completions: `{"messages":[{"role":"user","content":"Hi."}]}`,
+			responses:   `{"input":"Hi."}`,
+		} {
+			for _, second := range []string{"k-2", "k-1", ""} {
+				for _, token := range []string{site, key} {
+					r := w.request(t, http.MethodPost, path, token, body, "X-Session-Id", "ann", "Idempotency-Key", "k-1")
+					r.Header.Add("Idempotency-Key", second)
+					answer := must(http.DefaultClient.Do(r))(t)
+					text := must(io.ReadAll(answer.Body))(t)
+					_ = answer.Body.Close()
+					got := reply{answer.StatusCode, answer.Header, string(text)}
+					if got.status != 400 || !strings.Contains(got.body, "header.Idempotency-Key") {
+						t.Errorf("%s with the keys k-1 and %q: %d %s", path, second, got.status, got.body)
+					}
+				}
+			}
+		}
+		if n := len(m.Requests()); n != 0 {
 			t.Errorf("the model was asked %d times", n)
 		}
 	})

@@ -136,7 +136,8 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, p *problem.Prob
 		refuseV1(w, p)
 		return
 	}
-	if p.Status == http.StatusBadRequest && len(p.Errors) > 0 { // as all of /api/v1 says so
+	// as all of /api/v1 says so, where only what is malformed gets a 400
+	if p.Status == http.StatusBadRequest && p.Code != "malformed" && len(p.Errors) > 0 {
 		copied := *p
 		copied.Status, copied.Title = http.StatusUnprocessableEntity, http.StatusText(http.StatusUnprocessableEntity)
 		p = &copied

@@ -41,8 +41,10 @@ type voice interface {
 // talk has a turn with the agent and answers. The turn goes on when the caller leaves, and when the
 // process drains it goes on elsewhere: then the answer is in the history.
 func (h *Handler) talk(w http.ResponseWriter, r *http.Request, v *visit, m message, as voice) {
-	key := r.Header.Get(keyHeader)
-	p := checkKey(v, m, key)
+	key, p := keyOf(r)
+	if p == nil {
+		p = checkKey(v, m, key)
+	}
 	if p == nil {
 		p = h.admit(r.Context(), v, &m)
 	}
