@@ -8,6 +8,7 @@ import (
 	"errors"
 	"mime"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"slices"
 	"strings"
@@ -38,7 +39,8 @@ const (
 // nothing of the request.
 type ContentError struct {
 	Why         string
-	Unsupported bool // the media type is the reason
+	Unsupported bool   // the media type is the reason
+	Repeated    string // the header that occurs more than once, if that is the reason
 }
 
 func (e *ContentError) Error() string { return e.Why }
@@ -66,6 +68,9 @@ func (s Source) Read(r Request) (Content, error) {
 		c.Challenge = challenge
 		return c, nil
 	}
+	if name := s.idHeader(); name != "" && len(r.Header.Values(name)) > 1 {
+		return Content{}, &ContentError{Why: "the header with the delivery's id occurs more than once", Repeated: name}
+	}
 	ce, err := cloudEvent(r.Header, body)
 	if err != nil {
 		return Content{}, err
@@ -91,14 +96,29 @@ func storable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
+// idHeader returns the name of the header that holds the id of a delivery, or an empty text if no
+// header does.
+func (s Source) idHeader() string {
+	switch s.Kind {
+	case GitHub:
+		return "X-Github-Delivery"
+	case Standard:
+		return "Webhook-Id"
+	case HMAC, Token:
+		if name, is := headerIn(s.IDPath); is {
+			return textproto.CanonicalMIMEHeaderKey(name)
+		}
+	}
+	return ""
+}
+
 // idOf returns the provider's id of a delivery, which is the same when the provider repeats it. It
 // returns an empty text if there is none.
 func (s Source) idOf(h http.Header, env environment, ce *event) string {
+	if name := s.idHeader(); name != "" {
+		return h.Get(name) // even if the header is not stored
+	}
 	switch s.Kind {
-	case GitHub:
-		return h.Get("X-Github-Delivery")
-	case Standard:
-		return h.Get("Webhook-Id")
 	case Stripe:
 		return env.text("body.id")
 	case Slack:
@@ -107,9 +127,6 @@ func (s Source) idOf(h http.Header, env environment, ce *event) string {
 		}
 		return env.text("body.trigger_id")
 	case HMAC, Token:
-		if name, is := headerIn(s.IDPath); is {
-			return h.Get(name) // even if the header is not stored
-		}
 		if s.IDPath != "" {
 			return env.text(s.IDPath)
 		}

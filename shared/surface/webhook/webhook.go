@@ -108,6 +108,9 @@ func (h *Handler) take(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}
 	content, err := found.Read(request)
 	if wrong, is := errors.AsType[*inbox.ContentError](err); is {
+		if wrong.Repeated != "" {
+			return 0, nil, problem.Repeated(wrong.Repeated)
+		}
 		status, code := http.StatusBadRequest, "bad_body"
 		if wrong.Unsupported {
 			status, code = http.StatusUnsupportedMediaType, "unsupported_body"

@@ -84,18 +84,25 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 		if k == inbox.Standard {
 			value = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 		}
-		draft, err := box.Seal(t.Context(), e.Workspace, inbox.Source{Name: string(k), Kind: k, Enabled: true, CreatedBy: "user:ada"}, secret.NewValue(value))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
-			_, err := box.Create(ctx, tx, draft)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		w.add(t, inbox.Source{Name: string(k), Kind: k}, value)
 	}
 	return w
+}
+
+// add creates a source.
+func (w *world) add(t testing.TB, s inbox.Source, value string) {
+	t.Helper()
+	s.Enabled, s.CreatedBy = true, "user:ada"
+	draft, err := w.Inbox.Seal(t.Context(), w.Workspace, s, secret.NewValue(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		_, err := w.Inbox.Create(ctx, tx, draft)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // post sends a request, with headers as pairs.
@@ -239,6 +246,32 @@ func TestBadRequests(t *testing.T) {
 		}
 		if n := len(w.rows(t)); n != 0 {
 			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+// TestADeliveryHasOneID: a request with several ids is refused, because each id would name another
+// delivery.
+func TestADeliveryHasOneID(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.add(t, inbox.Source{Name: "keyed", Kind: inbox.HMAC, IDPath: "headers.idempotency-key"}, sent)
+		for source, c := range map[string]struct{ signed, signature, id string }{
+			"github": {"X-Hub-Signature-256", "sha256=" + sign("{}"), "X-Github-Delivery"},
+			"keyed":  {"X-Signature", sign("{}"), "Idempotency-Key"},
+		} {
+			for _, second := range []string{"e2", "e1", ""} {
+				r := httptest.NewRequest(http.MethodPost, "/webhooks/"+w.slug+"/"+source, strings.NewReader("{}"))
+				r.Header.Set(c.signed, c.signature)
+				r.Header[c.id] = []string{"e1", second}
+				answer := httptest.NewRecorder()
+				w.ServeHTTP(answer, r)
+				if answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), `"location":"header.`+c.id+`"`) {
+					t.Errorf("%s with the ids e1 and %q: %d %s", source, second, answer.Code, answer.Body)
+				}
+			}
+			if got := w.post(source, "{}", c.signed, c.signature, c.id, "e1"); got.Code != http.StatusAccepted {
+				t.Errorf("%s with one id: %d %s", source, got.Code, got.Body)
+			}
 		}
 	})
 }
