@@ -35,7 +35,7 @@ const (
 // Health says how the heartbeats of an agent are.
 type Health string
 
-// The kinds of health. An agent that never sent a heartbeat has none.
+// The kinds of health. An agent that never sent a heartbeat or is terminated has none.
 const (
 	IsHealthy  Health = "healthy"
 	IsDegraded Health = "degraded"

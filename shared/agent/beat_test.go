@@ -270,6 +270,26 @@ func TestHealthFollowsFromSilence(t *testing.T) {
 	})
 }
 
+// TestATerminatedAgentHasNoHealth: nobody expects a heartbeat of it.
+func TestATerminatedAgentHasNoHealth(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for _, spawner := range []agent.Spawner{agent.SpawnPull, agent.SpawnBuiltin} {
+			d := draft(string(spawner))
+			d.Spawner = spawner
+			a := w.registered(t, d)
+			w.beat(t, agent.Beat{Agent: a.ID})
+			if h := w.get(t, a.ID).PresentHealth(); h != agent.IsHealthy {
+				t.Errorf("%s after a heartbeat: %q", spawner, h)
+			}
+			w.terminate(t, a.ID, false)
+			w.exec(t, w.q.Age, a.ID, -time.Hour.Milliseconds())
+			if h := w.get(t, a.ID).PresentHealth(); h != "" {
+				t.Errorf("%s, terminated: %q", spawner, h)
+			}
+		}
+	})
+}
+
 func TestWhatHappensToAnAgentIsAnEvent(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		a := w.registered(t, draft("builder"))

@@ -24,12 +24,13 @@ func (a Agent) Silence() (time.Duration, bool) {
 }
 
 // PresentHealth returns the health that follows from the latest heartbeat, at the time when the agent
-// was read. Agents that are started for each task are not expected to send heartbeats between tasks.
+// was read. Agents that are started for each task are not expected to send heartbeats between tasks, and
+// a terminated agent is expected to send none: it has no health.
 func (a Agent) PresentHealth() Health {
 	silence, heard := a.Silence()
 	second := func(n int) time.Duration { return time.Duration(n) * time.Second }
 	switch {
-	case !heard:
+	case !heard, a.Status == Terminated:
 		return ""
 	case a.Spawner != SpawnPull && a.Tasks == 0:
 		return IsHealthy

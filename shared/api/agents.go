@@ -42,7 +42,7 @@ type AgentItem struct {
 	StaleSeconds       int           `json:"staleThresholdSeconds" doc:"After so long without a heartbeat its tasks are given to others"`
 	Spawner            agent.Spawner `json:"spawner" enum:"http,lambda,builtin,pull"`
 	SpawnerTarget      string        `json:"spawnerTarget,omitempty"`
-	Health             agent.Health  `json:"health,omitempty" enum:"healthy,degraded,stale" doc:"Left out: it never sent a heartbeat"`
+	Health             agent.Health  `json:"health,omitempty" enum:"healthy,degraded,stale" doc:"Left out: it never sent a heartbeat, or is terminated"`
 	AgentVitals
 	LastSeenAt        *time.Time `json:"lastSeenAt,omitempty"`
 	NextExpectedAt    *time.Time `json:"nextExpectedAt,omitempty" doc:"When its next heartbeat is due"`
@@ -170,7 +170,7 @@ func (s *server) getAgent(ctx context.Context, in *IDPath) (*versioned[AgentItem
 type agentHealth struct {
 	AgentID        string       `json:"agentId" format:"uuid"`
 	Status         agent.Status `json:"status" enum:"IDLE,WORKING,DEGRADED,ERROR,DRAINING,TERMINATED"`
-	Health         agent.Health `json:"health,omitempty" enum:"healthy,degraded,stale" doc:"By its silence now; left out: it never sent a heartbeat"`
+	Health         agent.Health `json:"health,omitempty" enum:"healthy,degraded,stale" doc:"By its silence now; left out: it never sent a heartbeat, or is terminated"`
 	OpenTasks      int          `json:"openTasks"`
 	LastSeenAt     *time.Time   `json:"lastSeenAt,omitempty"`
 	NextExpectedAt *time.Time   `json:"nextExpectedAt,omitempty"`
