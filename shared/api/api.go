@@ -166,7 +166,9 @@ func New(d Deps) (http.Handler, error) {
 	if s.failed, err = failure.New(d.DB); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}
-	sources := overview.Sources{Switches: d.Switches, Budgets: d.Budgets, Workspaces: d.Workspaces, Failures: s.failed, Every: d.BeatEvery}
+	sources := overview.Sources{
+		Switches: d.Switches, Budgets: d.Budgets, Workspaces: d.Workspaces, Failures: s.failed, Coordinator: d.Coordinator, Every: d.BeatEvery,
+	}
 	overviews, err := overview.New(d.DB, sources)
 	if err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/budget"
@@ -113,8 +114,8 @@ type openApprovalItem struct {
 
 // needItem is one thing that a person should look at.
 type needItem struct {
-	Kind  string    `json:"kind" enum:"approval,failure,heal,budget,lane,agent,stop"`
-	ID    string    `json:"id" doc:"Of the approval, the failure, the heal, the budget, the agent or the switch; the name of the lane"`
+	Kind  string    `json:"kind" enum:"approval,failure,heal,budget,lane,agent,stop,task"`
+	ID    string    `json:"id" doc:"Of the approval, the failure, the heal, the budget, the agent, the switch or the first task; the name of the lane"`
 	Title string    `json:"title"`
 	Why   string    `json:"why"`
 	At    time.Time `json:"at"`
@@ -286,40 +287,50 @@ func tasksOf(f *overview.Facts) overviewTasksItem {
 // maxNeeds is the most things that a person is asked to look at.
 const maxNeeds = 10
 
-// needsOf lists what a person should look at, the most urgent first.
+// mostFailures is how many failures are listed however many other things there are.
+const mostFailures = 3
+
+// needsOf lists what a person should look at, the most urgent first. Failures leave room for all the rest.
 func needsOf(f *overview.Facts) []needItem {
-	out := []needItem{}
-	add := func(n needItem) {
-		if len(out) < maxNeeds {
-			n.At = n.At.UTC()
-			out = append(out, n)
-		}
-	}
+	var urgent, failures, rest []needItem
 	if k := f.Stop(); k != nil {
-		add(needItem{"stop", k.ID, "The workspace is stopped", cmp.Or(k.Reason, "by "+k.SetBy), k.SetAt, "failed"})
+		urgent = append(urgent, needItem{"stop", k.ID, "The workspace is stopped", cmp.Or(k.Reason, "by "+k.SetBy), k.SetAt, "failed"})
 	}
 	for _, x := range f.Approvals {
-		add(needItem{"approval", x.ID, x.Title, x.Agent + " asks to call " + x.Skill, x.Asked, "person"})
+		urgent = append(urgent, needItem{"approval", x.ID, x.Title, x.Agent + " asks to call " + x.Skill, x.Asked, "person"})
 	}
 	for _, x := range f.Failures.Items {
 		is := openFailureOf(x)
-		add(needItem{"failure", is.ID, is.Title, is.Why, is.At, "failed"})
+		failures = append(failures, needItem{"failure", is.ID, is.Title, is.Why, is.At, "failed"})
+	}
+	for _, x := range f.Stranded {
+		title := "A task waits, and no agent can take it"
+		if x.N > 1 {
+			title = fmt.Sprintf("%d tasks wait, and no agent can take them", x.N)
+		}
+		rest = append(rest, needItem{"task", x.Task, title, x.Why + ": " + x.Next, x.Since, "warn"})
 	}
 	for _, x := range f.Heals {
-		add(needItem{"heal", x.ID, x.Skill + " is disabled", fmt.Sprintf("self-healing disabled it after %d failures (%s)",
+		rest = append(rest, needItem{"heal", x.ID, x.Skill + " is disabled", fmt.Sprintf("self-healing disabled it after %d failures (%s)",
 			x.Failures, cmp.Or(x.Code, "no class")), x.At, "warn"})
 	}
 	for _, x := range f.Budgets {
 		if x.Recommendation != budget.Continue {
-			add(needItem{"budget", x.ID, "Budget " + string(x.Scope) + " ends early", "it advises " + string(x.Recommendation), f.Now, "warn"})
+			rest = append(rest, needItem{"budget", x.ID, "Budget " + string(x.Scope) + " ends early", "it advises " + string(x.Recommendation), f.Now, "warn"})
 		}
 	}
 	if f.LanesWanted > 0 && f.WantedSince != nil {
-		add(needItem{"lane", string(f.WantedLane), "Lane " + string(f.WantedLane) + " is wanted", "somebody waits for it",
+		rest = append(rest, needItem{"lane", string(f.WantedLane), "Lane " + string(f.WantedLane) + " is wanted", "somebody waits for it",
 			*f.WantedSince, "warn"})
 	}
 	for _, x := range f.Unwell {
-		add(needItem{"agent", x.ID, x.Name, "it is " + x.Status, x.At, "warn"})
+		rest = append(rest, needItem{"agent", x.ID, x.Name, "it is " + x.Status, x.At, "warn"})
+	}
+	room := max(mostFailures, maxNeeds-len(urgent)-len(rest))
+	out := append([]needItem{}, slices.Concat(urgent, failures[:min(len(failures), room)], rest)...)
+	out = out[:min(len(out), maxNeeds)]
+	for i := range out {
+		out[i].At = out[i].At.UTC()
 	}
 	return out
 }

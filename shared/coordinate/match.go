@@ -67,6 +67,7 @@ type Obstacle struct {
 	Code  task.Code
 	Agent string
 	Why   string
+	Next  string // what a person can do about it; empty: wait
 	Until *time.Time
 }
 
@@ -89,24 +90,27 @@ func (w worker) target() string {
 // obstacle returns why an agent gets no task, whatever it needs. A claim proves that the agent is
 // there: only what it is assigned unasked needs a heartbeat.
 func (w worker) obstacle(circuits map[string]circuit, claims bool) *Obstacle {
-	no := func(code task.Code, format string, args ...any) *Obstacle {
-		return &Obstacle{Code: code, Agent: w.ID, Why: fmt.Sprintf("agent %q ", w.Name) + fmt.Sprintf(format, args...)}
+	no := func(code task.Code, next, format string, args ...any) *Obstacle {
+		return &Obstacle{Code: code, Agent: w.ID, Why: fmt.Sprintf("agent %q ", w.Name) + fmt.Sprintf(format, args...), Next: next}
 	}
 	switch {
 	case w.halted:
-		return no(task.IsPaused, "is stopped by a kill switch")
+		return no(task.IsPaused, "release the switch", "is stopped by a kill switch")
 	case !w.CoordinatorEnabled:
-		return no(task.WaitsForAgent, "gets no tasks from the coordinator (coordinatorEnabled is false)")
+		return no(task.WaitsForAgent, "set that to true", "gets no tasks from the coordinator (coordinatorEnabled is false)")
+	case w.Status == agent.Draining:
+		return no(task.WaitsForAgent, "register another agent", "is %s", w.Status)
 	case w.Status != agent.Idle && w.Status != agent.Working:
-		return no(task.WaitsForAgent, "is %s", w.Status)
+		return no(task.WaitsForAgent, "see why it sends no good heartbeats, or register another agent", "is %s", w.Status)
 	case !claims && w.Spawner == agent.SpawnPull && w.LastSeenAt == nil:
-		return no(task.WaitsForAgent, "has never sent a heartbeat or asked for a task")
+		return no(task.WaitsForAgent, "start it: its first heartbeat brings it tasks", "has never sent a heartbeat")
 	case circuits[w.target()].open:
-		o := no(task.WaitsForAgent, "can't be started: its spawner has failed %d times in a row", circuits[w.target()].failures)
+		o := no(task.WaitsForAgent, "see why it can't be started", "can't be started: its spawner has failed %d times in a row",
+			circuits[w.target()].failures)
 		o.Until = circuits[w.target()].until
 		return o
 	case w.free() <= 0:
-		return no(task.WaitsForCapacity, "works on %d of at most %d tasks", w.Tasks, w.MaxConcurrentTasks)
+		return no(task.WaitsForCapacity, "", "works on %d of at most %d tasks", w.Tasks, w.MaxConcurrentTasks)
 	}
 	return nil
 }

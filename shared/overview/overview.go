@@ -4,14 +4,17 @@
 package overview
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/failure"
@@ -41,10 +44,11 @@ type Store struct {
 
 // Sources are the stores that the overview reads along with its own statements.
 type Sources struct {
-	Switches   *halt.Store
-	Budgets    *budget.Store
-	Workspaces *workspace.Store
-	Failures   *failure.Store
+	Switches    *halt.Store
+	Budgets     *budget.Store
+	Workspaces  *workspace.Store
+	Failures    *failure.Store
+	Coordinator *coordinate.Coordinator
 	// Every is the interval of the heartbeat's schedule; zero: it is not known.
 	Every time.Duration
 }
@@ -103,7 +107,10 @@ type Facts struct {
 	CycleTook time.Duration
 
 	Tasks []Count // by the reason why they wait, or running, or failed
-	Task  *Task   // the one that was begun last
+	// Stranded are the tasks that wait because no agent can take them, those first that wait for longest.
+	Stranded []Stranded
+	due      []waiting
+	Task     *Task // the one that was begun last
 
 	Failures      *failure.Look
 	Approvals     []Approval
@@ -191,6 +198,23 @@ type Count struct {
 	N    int
 }
 
+// Stranded are tasks that need the same, and that no agent can take.
+type Stranded struct {
+	Task  string // the id of the first
+	N     int
+	Since time.Time // when the first was created
+	Why   string
+	Next  string // what a person can do
+}
+
+// waiting is a number of tasks of one queue that could begin.
+type waiting struct {
+	queue string
+	Task  string // the id of the first
+	N     int
+	Since time.Time // when the first was created
+}
+
 // WaitingMore reports whether more tasks may be PENDING than were counted.
 func (f *Facts) WaitingMore() bool {
 	n := 0
@@ -225,6 +249,7 @@ func (s *Store) Read(ctx context.Context, ws db.Workspace, now time.Time) (Facts
 	settings := s.of.Workspaces.Settings(&b)
 	switches := s.of.Switches.On(&b)
 	advice := s.of.Budgets.AdviceIn(&b, maxBudgets)
+	stranded := s.of.Coordinator.Stranded(&b)
 	s.work(&b, &f)
 	s.wants(&b, &f)
 	b.One([]any{&f.Calls, &f.Succeeded}, s.q.Calls, callWindow.Milliseconds(), maxCalls)
@@ -239,6 +264,7 @@ func (s *Store) Read(ctx context.Context, ws db.Workspace, now time.Time) (Facts
 		return f, fmt.Errorf("read the overview: %w", err)
 	}
 	f.Switches, f.Budgets = *switches, *advice
+	f.strand(stranded)
 	return f, nil
 }
 
@@ -261,11 +287,49 @@ func (s *Store) work(b *db.Batch, f *Facts) {
 		f.CycleTook = time.Duration(took) * time.Millisecond
 		return err
 	}, s.q.Cycle)
-	b.Each(db.Append(&f.Tasks, func(scan db.Scan, x *Count) error { return scan(&x.Code, &x.N) }), s.q.Tasks, maxPending)
+	b.Each(f.count, s.q.Tasks, maxPending)
 	b.Each(func(scan db.Scan) error {
 		f.Task = new(Task)
 		return scan(&f.Task.ID, &f.Task.Title, db.Optional(&f.Task.Step))
 	}, s.q.Working)
+}
+
+// count reads a number of tasks: of one code, and of one queue where they could begin.
+func (f *Facts) count(scan db.Scan) error {
+	var n Count
+	var of waiting
+	if err := scan(&n.Code, db.Optional(&of.queue), &n.N, &of.Since, db.Optional(&of.Task)); err != nil {
+		return err
+	}
+	if of.queue != "" {
+		of.N = n.N
+		f.due = append(f.due, of)
+	}
+	if at := slices.IndexFunc(f.Tasks, func(c Count) bool { return c.Code == n.Code }); at >= 0 {
+		f.Tasks[at].N += n.N
+		return nil
+	}
+	f.Tasks = append(f.Tasks, n)
+	return nil
+}
+
+// strand sorts out the tasks that no agent can take.
+func (f *Facts) strand(of func(queue string) *coordinate.Stranded) {
+	slices.SortStableFunc(f.Tasks, func(a, b Count) int { return cmp.Compare(b.N, a.N) })
+	at := map[string]int{}
+	slices.SortStableFunc(f.due, func(a, b waiting) int { return a.Since.Compare(b.Since) })
+	for _, w := range f.due {
+		is := of(w.queue)
+		if is == nil {
+			continue
+		}
+		if i, has := at[is.Needs]; has {
+			f.Stranded[i].N += w.N
+			continue
+		}
+		at[is.Needs] = len(f.Stranded)
+		f.Stranded = append(f.Stranded, Stranded{w.Task, w.N, w.Since, is.Why, is.Next})
+	}
 }
 
 func (f *Facts) heldIn(b *db.Batch, q db.Query, most int) {
