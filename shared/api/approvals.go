@@ -45,7 +45,7 @@ type approvalItem struct {
 	Title       string          `json:"title" doc:"What the call would do, in one line"`
 	Outside     bool            `json:"outside" doc:"The execution had read text from outside before it asked"`
 	Untrusted   []readText      `json:"untrusted" nullable:"false" doc:"The text from outside that it had read, the first first; at most 10"`
-	History     approvalHistory `json:"history" doc:"The last decisions on calls of this skill, at most 100"`
+	History     approvalHistory `json:"history" doc:"The last decisions on other calls of this skill, at most 100"`
 	InputDigest string          `json:"inputDigest" doc:"Of the call that an approval binds; approve takes it as digest"`
 }
 

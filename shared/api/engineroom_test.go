@@ -134,6 +134,13 @@ func TestWhatAnApprovalIsAbout(t *testing.T) {
 		}
 		w.refused(t, 409, "digest_changed", http.MethodPost, approvalsPath(id, "approve"), `{"digest":"another"}`)
 		w.must(t, 200, http.MethodPost, approvalsPath(id, "approve"), `{"digest":"`+a.InputDigest+`"}`, nil)
+		if w.must(t, 200, http.MethodGet, "/api/v1/approvals/"+id, "", &a); a.History.Rejected != 2 || a.History.Approved != 0 {
+			t.Errorf("the call counts itself: %+v", a.History)
+		}
+		if w.must(t, 200, http.MethodGet, "/api/v1/approvals?status=rejected&skill=greet", "", &list); len(list.Items) != 2 ||
+			list.Items[1].History.Rejected != 1 || list.Items[1].History.Approved != 1 {
+			t.Errorf("a rejected call counts itself: %+v", list.Items)
+		}
 	})
 }
 

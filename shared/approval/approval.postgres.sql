@@ -2,14 +2,15 @@
 
 -- name: History
 -- Of each skill: how many of its last decisions were approvals, rejections and approvals with edited
--- arguments.
+-- arguments, and when the first of these calls was asked for.
 SELECT k.skill,
        count(*) FILTER (WHERE d.status <> 'rejected' AND d.edited_arguments IS NULL),
        count(*) FILTER (WHERE d.status = 'rejected'),
-       count(*) FILTER (WHERE d.edited_arguments IS NOT NULL)
+       count(*) FILTER (WHERE d.edited_arguments IS NOT NULL),
+       min(d.requested_at)
   FROM jsonb_array_elements_text(CAST($2 AS jsonb)) k (skill)
  CROSS JOIN LATERAL (
-   SELECT a.status, a.edited_arguments FROM approvals a
+   SELECT a.status, a.edited_arguments, a.requested_at FROM approvals a
     WHERE a.workspace_id = $1 AND a.skill = k.skill AND a.status IN ('approved', 'rejected', 'executed')
     ORDER BY a.requested_at DESC LIMIT $3) d
  GROUP BY k.skill;

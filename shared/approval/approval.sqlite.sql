@@ -4,8 +4,9 @@
 SELECT d.skill,
        sum(d.status <> 'rejected' AND d.edited_arguments IS NULL),
        sum(d.status = 'rejected'),
-       sum(d.edited_arguments IS NOT NULL)
-  FROM (SELECT a.skill, a.status, a.edited_arguments, row_number() OVER (PARTITION BY a.skill ORDER BY a.requested_at DESC) AS place
+       sum(d.edited_arguments IS NOT NULL),
+       min(d.requested_at)
+  FROM (SELECT a.skill, a.status, a.edited_arguments, a.requested_at, row_number() OVER (PARTITION BY a.skill ORDER BY a.requested_at DESC) AS place
           FROM approvals a
          WHERE a.workspace_id = $1 AND a.skill IN (SELECT k.value FROM json_each($2) k) AND a.status IN ('approved', 'rejected', 'executed')) d
  WHERE d.place <= $3

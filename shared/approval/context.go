@@ -27,8 +27,30 @@ type Reading struct {
 	At    time.Time
 }
 
-// History counts the last decisions on calls of the same skill, at most [maxHistory].
+// History counts the last decisions on other calls of the same skill, at most [maxHistory].
 type History struct{ Approved, Rejected, Edited int }
+
+// decided counts the last decisions on calls of a skill. The first of these calls was asked for at since.
+type decided struct {
+	History
+	since time.Time
+}
+
+// without returns the decisions on other calls than a.
+func (d decided) without(a Approval) History {
+	h := d.History
+	switch {
+	case a.RequestedAt.Before(d.since): // not counted
+	case a.Status == Rejected:
+		h.Rejected--
+	case a.Status != Approved && a.Status != Executed: // not decided
+	case len(a.Edited) > 0:
+		h.Edited--
+	default:
+		h.Approved--
+	}
+	return h
+}
 
 const (
 	maxHistory  = 100
@@ -48,12 +70,12 @@ func (s *Store) Contexts(ctx context.Context, ws db.Workspace, of []Approval) (m
 			executions[a.Execution] = true
 		}
 	}
-	history, read := map[string]History{}, map[string][]Reading{}
+	history, read := map[string]decided{}, map[string][]Reading{}
 	var b db.Batch
 	b.Each(func(scan db.Scan) error {
 		var skill string
-		var h History
-		err := scan(&skill, &h.Approved, &h.Rejected, &h.Edited)
+		var h decided
+		err := scan(&skill, &h.Approved, &h.Rejected, &h.Edited, &h.since)
 		history[skill] = h
 		return err
 	}, s.q.History, list(skills), maxHistory)
@@ -70,7 +92,7 @@ func (s *Store) Contexts(ctx context.Context, ws db.Workspace, of []Approval) (m
 	}
 	out := make(map[string]Context, len(of))
 	for _, a := range of {
-		c := Context{History: history[a.Skill]}
+		c := Context{History: history[a.Skill].without(a)}
 		for _, r := range read[a.Execution] {
 			if a.Untrusted && !r.At.After(a.RequestedAt) {
 				c.Read = append(c.Read, r)

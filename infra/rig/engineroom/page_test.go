@@ -240,7 +240,8 @@ func overviewTells(r *room) {
 			today: {...o.today, tokens: 405, cappedTokens: 205, capTokens: 500, capMicroUsd: null},
 			failures: {count: 1, items: [{kind: "execution", id: "two", title: "Tidy up", why: "dependency_failed", at: o.at, traceId: "op_0mh8c1v2q_a7x2p1k9d5"}]},
 			needs: [{kind: "approval", id: "one", title: "Refund: amount 12", why: "scout asks to call refund", at: o.at, tone: "person"},
-				...["two", "three", "four", "five"].map(id => ({kind: "failure", id, title: "Tidy up", why: "dependency_failed", at: o.at, tone: "failed"}))]})))`))
+				{kind: "task", id: "six", title: "A task waits, and no agent can take it", why: "no agent has the capability py: register one that has it", at: o.at, tone: "warn"},
+				...["two", "three", "four"].map(id => ({kind: "failure", id, title: "Tidy up", why: "dependency_failed", at: o.at, tone: "failed"}))]})))`))
 	r.open("overview")
 	r.until(says(".facts", "41,877 tokens · $0.20 so far"))
 	r.until(says(".panel h2", "10,000+ waiting"))
@@ -252,6 +253,7 @@ func overviewTells(r *room) {
 	// A failure leads to its trace, and its code is words.
 	r.until(says(".need li", "what it depends on failed") + `.querySelector('a[href$="engine/traces/op_0mh8c1v2q_a7x2p1k9d5"]')`)
 	r.until(says(".need", "Refund: amount 12"))
+	r.until(says(".need li", "no agent has the capability py") + `.querySelector('a[href$="engine/tasks/six"]')`)
 	r.until(`[...document.querySelectorAll(".verdict li a, .verdict li .first")].every(e => e.scrollWidth <= e.clientWidth && e.textContent.endsWith("early"))`)
 	// The budget leads into a band between two paces, and no label lies on a line.
 	r.until(`document.querySelector(".ch .band")?.getBBox().height > 10 && document.querySelector(".ch .zero")`)

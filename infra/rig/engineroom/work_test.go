@@ -11,7 +11,7 @@ import (
 // workTests are the tests of Tasks, Agents, Objectives, Automations, Approvals and Memory.
 var workTests = []func(*room){
 	whyATaskWaits, cancelATaskWithItsDependents, filtersOfTasks, createATaskByKeyboard, manyTasksAtOnce,
-	approvals, decidedElsewhere, objectives, automations, agents, memories, emptyPanels,
+	approvals, failedCall, decidedElsewhere, objectives, automations, agents, memories, emptyPanels,
 }
 
 // Cards of the board and rows of a list that hold a text, as JavaScript.
@@ -271,6 +271,23 @@ func approvals(r *room) {
 	r.until(`document.documentElement.scrollWidth <= innerWidth`)
 	r.click(says(".ap .foot button:enabled", "Approve"))
 	r.until(says(".toast", "Approved"))
+}
+
+// failedCall: a call that was approved and failed is said to have failed, and is not among the other calls of its skill.
+func failedCall(r *room) {
+	r.open("overview")
+	r.must(r.Before(r.ctx, `window.real = window.fetch;`+intercepted+`;window.answer = (url) => {
+		const at = new Date().toISOString(), of = (id, error, history) => ({id, skill: "refund", agent: "scout", traceId: "op_0mh8c1v2q_a7x2p1k9d4", title: "Refund " + id,
+			input: {amount: 12}, status: "executed", requestedAt: at, expiresAt: at, decidedAt: at, decidedBy: "ada", untrusted: [], outside: false, inputDigest: "x", error, history});
+		if (/\/approvals[?]/.test(url)) return Promise.resolve(new Response(JSON.stringify({nextCursor: null, items: [
+			of("one", "the shop is closed", {approved: 0, rejected: 0, edited: 0}), of("two", undefined, {approved: 1, rejected: 0, edited: 0})]})));
+	}`))
+	r.open("approvals?status=decided")
+	r.until(says(".ap h2", "Refund one") + ` && ` + says(".ap .st.failed", "Call failed") + ` && ` + says(".ap .fact", "the shop is closed"))
+	r.until(says(".ap .fact", "No other call of refund was decided"))
+	r.until(says(".ilist a", "Refund one") + `.querySelector(".st.failed") && !` + says(".ilist a", "Refund one") + `.querySelector(".st.done")`)
+	r.click(says(".ilist a", "Refund two"))
+	r.until(says(".ap .st.done", "Executed") + ` && ` + says(".ap .fact", "1 of 1 other call of refund was approved"))
 }
 
 // decidedElsewhere: the card on display stays when somebody else decides its call, and no card is approved

@@ -532,7 +532,7 @@ export interface MyWorkspace {
 export interface NeedItem {
   at: string;
   id: string;
-  kind: "approval" | "failure" | "heal" | "budget" | "lane" | "agent" | "stop";
+  kind: "approval" | "failure" | "heal" | "budget" | "lane" | "agent" | "stop" | "task";
   title: string;
   tone: "person" | "warn" | "failed";
   why: string;

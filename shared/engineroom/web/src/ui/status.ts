@@ -27,7 +27,7 @@ const table = {
   },
   approval: {
     pending: ["person", "Waits for you"], approved: ["done", "Approved"], rejected: ["quiet", "Rejected"],
-    expired: ["warn", "Expired"], executed: ["done", "Executed"],
+    expired: ["warn", "Expired"], executed: ["done", "Executed"], call_failed: ["failed", "Call failed"],
   },
   message: {
     queued: ["queued", "Queued"], ready: ["queued", "Ready"], sending: ["active", "Sending"], sent: ["done", "Sent"],

@@ -5,7 +5,7 @@ import {
 } from "../../ui";
 import { Arguments, Editor, type Draft } from "./args";
 import { check, controlOf, parsed, type Schema } from "./schema";
-import { objectOf, same, titleOf, type Approval, type Input } from "./types";
+import { objectOf, same, statusOf, titleOf, type Approval, type Input } from "./types";
 
 const settle = 600; // milliseconds that a card is on display before it can be approved
 
@@ -129,7 +129,7 @@ export function Card({ a, count, onDecided, onStale, back }: { a: Approval; coun
       <div class="ap-h">
         <p class="row wrap">
           <a class="hide-d lnk muted" href={back}>← All {count > 0 && count}</a>
-          <Status kind="approval" value={a.status} />
+          <Status kind="approval" value={statusOf(a)} />
           {open ? <span class="muted">for <Since at={a.requestedAt} /></span> : a.decidedAt && <span class="muted">{fmt.time(a.decidedAt)} by {a.decidedBy || "nobody"}</span>}
         </p>
         <h2>{titleOf(a)}</h2>
@@ -174,13 +174,14 @@ export function Card({ a, count, onDecided, onStale, back }: { a: Approval; coun
   );
 }
 
-// past says how earlier calls of the skill were decided.
+// past says how the other calls of the skill were decided; while this one waits, all of them are earlier ones.
 function past(a: Approval): string {
+  const other = a.status === "pending" ? "earlier" : "other";
   const h = a.history;
   const yes = h ? h.approved + h.edited : 0;
   const all = h ? yes + h.rejected : 0;
-  if (!h || !all) return `No earlier call of ${a.skill} was decided.`;
-  return `${yes} of ${all} earlier ${all === 1 ? "call" : "calls"} of ${a.skill} ${yes === 1 ? "was" : "were"} approved${h.edited ? `, ${h.edited} of them after an edit` : ""}.`;
+  if (!h || !all) return `No ${other} call of ${a.skill} was decided.`;
+  return `${yes} of ${all} ${other} ${all === 1 ? "call" : "calls"} of ${a.skill} ${yes === 1 ? "was" : "were"} approved${h.edited ? `, ${h.edited} of them after an edit` : ""}.`;
 }
 
 const sentence = (text: string): string => text.replace(/^./, (c) => c.toUpperCase()) + (/[.!?]$/.test(text) ? "" : ".");

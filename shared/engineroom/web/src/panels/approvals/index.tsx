@@ -6,7 +6,7 @@ import {
   Ago, can, Choose, Clear, Empty, Failed, Filtered, Filters, fmt, Glyph, go, href, Loading, Menu, Outputs, PageHead, seg, Seg, setQuery, Status, toneOf, useKeys, useResource,
 } from "../../ui";
 import { Card } from "./card";
-import { titleOf, type Approval } from "./types";
+import { statusOf, titleOf, type Approval } from "./types";
 import "./approvals.css";
 
 const decided = ["approved", "executed", "rejected", "expired"];
@@ -95,8 +95,8 @@ export default function Approvals({ id, query }: { id?: string; query: URLSearch
                   <div class="ph">{waiting ? "Pending" : "Decided"} <small class="num">{fmt.count(items.length)}{pages.more && "+"}</small></div>
                   {items.map((a) => (
                     <a key={a.id} href={to(a)} aria-current={a.id === open?.id ? "true" : undefined}>
-                      <Glyph tone={toneOf("approval", a.status)} />
-                      <span><b>{titleOf(a)}</b><small>{a.skill} · {a.agent}{!waiting && <> · <Status kind="approval" value={a.status} /></>}</small></span>
+                      <Glyph tone={toneOf("approval", statusOf(a))} />
+                      <span><b>{titleOf(a)}</b><small>{a.skill} · {a.agent}{!waiting && <> · <Status kind="approval" value={statusOf(a)} /></>}</small></span>
                       <small class="num">{waiting ? <Since at={a.requestedAt} /> : <Ago at={a.decidedAt ?? a.requestedAt} />}</small>
                     </a>
                   ))}

@@ -12,6 +12,9 @@ export const objectOf = (value: unknown): Input | null =>
 /** titleOf is what the call would do, in one line. */
 export const titleOf = (a: Approval): string => a.title || a.skill.replaceAll("_", " ").replace(/^./, (c) => c.toUpperCase());
 
+/** statusOf is the status as it is shown: a call that failed was not simply executed. */
+export const statusOf = (a: Approval): string => (a.status === "executed" && a.error ? "call_failed" : a.status);
+
 /** same reports whether two values are equal as JSON, whatever the order of their keys. */
 export const same = (a: unknown, b: unknown): boolean => sorted(a) === sorted(b);
 

@@ -120,7 +120,7 @@ function Needs({ o }: { o: Overview }) {
           {o.needs.slice(0, mostNeeds).map((n) => {
             const failure = n.kind === "failure" ? o.failures.items.find((f) => f.id === n.id) : undefined;
             const failed = failure?.kind;
-            const to = n.kind === "approval" ? "approvals/" + n.id : n.kind === "lane" ? "lanes/" + encodeURIComponent(n.id) : failure ? whereOf(failure) : needPage[n.kind] ?? "activity";
+            const to = n.kind === "approval" ? "approvals/" + n.id : n.kind === "lane" ? "lanes/" + encodeURIComponent(n.id) : n.kind === "task" ? "tasks/" + n.id : failure ? whereOf(failure) : needPage[n.kind] ?? "activity";
             return (
               <li key={n.kind + n.id}><Glyph tone={n.tone} /><div><a class="trunc lnk t" href={href(to)} title={n.title}>{n.title}</a><small class="why-at"><span class="trunc">{fmt.words(n.why)}</span><span class="num">&nbsp;· <Ago at={n.at} /></span></small></div>
                 {failed === "task" && can("retry-agent-task")
