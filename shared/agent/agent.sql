@@ -76,7 +76,7 @@ UPDATE agents SET token_generation = token_generation + 1, version = version + 1
  WHERE workspace_id = $1 AND id = $2 AND terminated_at IS NULL;
 
 -- name: Drain
-UPDATE agents SET status = 'DRAINING', termination_reason = $3, version = version + 1, updated_at = lk_now()
+UPDATE agents SET status = 'DRAINING', termination_reason = coalesce($3, termination_reason), version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND terminated_at IS NULL;
 
 -- name: Terminate

@@ -8,10 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
 // budgetItem is the budget of one scope for one period: what is allocated and what is used, in
@@ -94,7 +97,7 @@ func (s *server) getBudget(ctx context.Context, in *IDPath) (*versioned[budgetIt
 type createBudgetInput struct {
 	Body struct {
 		Scope             budget.Scope `json:"scope" enum:"global,project,milestone,task,agent,skill"`
-		ScopeID           string       `json:"scopeId,omitempty" maxLength:"255" doc:"The name of the agent or of the skill, the id of the others; flowpilot:hb is the agent on one surface, there its beats; left out for global"`
+		ScopeID           string       `json:"scopeId,omitempty" maxLength:"255" doc:"The id of the project, milestone, task or registered agent; the name of the skill or of the built-in agent, of which flowpilot:hb is one surface, there its beats; left out for global"`
 		Allocated         int64        `json:"allocated" doc:"Tokens"`
 		AllocatedMicroUSD *int64       `json:"allocatedMicroUsd,omitempty" doc:"Millionths of a dollar; left out: money has no bound"`
 		PeriodStart       time.Time    `json:"periodStart"`
@@ -105,15 +108,19 @@ type createBudgetInput struct {
 // createBudget creates a budget. It is called by the Engine Room and by scripts.
 func (s *server) createBudget(ctx context.Context, in *createBudgetInput) (*createdAt[budgetItem], error) {
 	by, _ := auth.From(ctx)
+	of, err := s.scopeOf(ctx, in.Body.Scope, in.Body.ScopeID)
+	if err != nil {
+		return nil, err
+	}
 	n := budget.Budget{
-		Scope: in.Body.Scope, ScopeID: in.Body.ScopeID, Tokens: budget.Account{Allocated: in.Body.Allocated},
+		Scope: in.Body.Scope, ScopeID: of, Tokens: budget.Account{Allocated: in.Body.Allocated},
 		Start: in.Body.PeriodStart, End: in.Body.PeriodEnd, CreatedBy: principal(by),
 	}
 	if in.Body.AllocatedMicroUSD != nil {
 		n.Capped, n.MicroUSD.Allocated = true, *in.Body.AllocatedMicroUSD
 	}
 	var b budget.Budget
-	err := s.change(ctx, "budget.create", func(ctx context.Context, tx *db.Tx) (err error) {
+	err = s.change(ctx, "budget.create", func(ctx context.Context, tx *db.Tx) (err error) {
 		b, err = s.Budgets.Create(ctx, tx, n)
 		return err
 	}, "id", &b.ID, "scope", n.Scope, "scope_id", n.ScopeID, "allocated", n.Tokens.Allocated)
@@ -121,6 +128,42 @@ func (s *server) createBudget(ctx context.Context, in *createBudgetInput) (*crea
 		return nil, err
 	}
 	return &createdAt[budgetItem]{"/api/v1/budgets/" + b.ID, tagOf(b.Version), budgetItemOf(b)}, nil
+}
+
+// scopeOf returns a scope id in the form in which usage names it. What has an id must be in the workspace, or the
+// budget would bind nothing; agents and skills may come later. An empty one is refused by the store where it must be.
+func (s *server) scopeOf(ctx context.Context, scope budget.Scope, id string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
+	_, bad := uuid.Parse(id)
+	lower, isID := strings.ToLower(id), bad == nil && len(id) == 36
+	var err error
+	switch scope {
+	case budget.Agent:
+		if isID {
+			return lower, nil
+		}
+		return id, nil
+	case budget.Project, budget.Milestone, budget.Task:
+		if !isID {
+			return "", invalid(problem.At("body.scopeId", "expected the id of the "+string(scope)))
+		}
+		switch scope {
+		case budget.Project:
+			_, _, err = s.Projects.Get(ctx, workspace(ctx), lower)
+		case budget.Milestone:
+			_, _, err = s.Milestones.Get(ctx, workspace(ctx), lower)
+		default:
+			_, err = s.Tasks.Get(ctx, workspace(ctx), lower)
+		}
+	default:
+		return id, nil
+	}
+	if errors.Is(err, db.ErrNoRows) {
+		return "", &task.MissingError{Field: "scopeId", What: string(scope)}
+	}
+	return lower, err
 }
 
 type patchBudgetInput struct {
@@ -174,10 +217,10 @@ type reallocation struct {
 // scripts.
 func (s *server) reallocate(ctx context.Context, in *reallocateInput) (*answer[reallocation], error) {
 	from, to := strings.ToLower(in.Body.From), strings.ToLower(in.Body.To)
-	for at, id := range map[string]string{"body.from": from, "body.to": to} {
-		_, err := s.Budgets.Get(ctx, workspace(ctx), id)
+	for _, of := range [][2]string{{"from", from}, {"to", to}} {
+		_, err := s.Budgets.Get(ctx, workspace(ctx), of[1])
 		if errors.Is(err, budget.ErrNotFound) {
-			return nil, invalid(problem.At(at, "expected the id of a budget"))
+			return nil, &task.MissingError{Field: of[0], What: "budget"}
 		}
 		if err != nil {
 			return nil, err

@@ -145,8 +145,11 @@ func TestTokensAreReallocatedByHTTP(t *testing.T) {
 			t.Errorf("more than there is: %+v", p.Errors)
 		}
 		none := ids()
+		for _, body := range []string{ask(a.ID, none, 1), ask(none, a.ID, 1)} {
+			w.refused(t, 404, "not_found", http.MethodPost, path, body)
+		}
 		for body, at := range map[string]string{
-			ask(a.ID, a.ID, 1): "body.to", ask(a.ID, none, 1): "body.to", ask(none, a.ID, 1): "body.from", ask(a.ID, b.ID, 0): "body.amount", ask("x", b.ID, 1): "body.from",
+			ask(a.ID, a.ID, 1): "body.to", ask(a.ID, b.ID, 0): "body.amount", ask("x", b.ID, 1): "body.from",
 		} {
 			if p := w.refused(t, 422, "invalid", http.MethodPost, path, body); !p.at(at) {
 				t.Errorf("%s: %+v, want %s", body, p.Errors, at)
@@ -186,11 +189,14 @@ func TestBudgetsAndUsageAreListed(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.budget(t, "agent", "ann", 1000)
 		w.budget(t, "agent", "bob", 1000)
-		w.must(t, 201, http.MethodPost, budgetsPath,
-			`{"scope":"project","scopeId":"p","allocated":1,"allocatedMicroUsd":7,"periodStart":"2010-01-01T00:00:00Z","periodEnd":"2010-02-01T00:00:00Z"}`, nil)
+		var p struct{ ID string }
+		w.must(t, 201, http.MethodPost, "/api/v1/projects", `{"name":"shop"}`, &p)
+		w.must(t, 201, http.MethodPost, budgetsPath, fmt.Sprintf(`{"scope":"project","scopeId":%q,"allocated":1,"allocatedMicroUsd":7,
+			"periodStart":"2010-01-01T00:00:00Z","periodEnd":"2010-02-01T00:00:00Z"}`, p.ID), nil)
+		project := "project " + p.ID
 		for query, want := range map[string][]string{
-			"": {"project p", "agent bob", "agent ann"}, "?limit=2": {"project p", "agent bob", "agent ann"}, "?scope=agent": {"agent bob", "agent ann"},
-			"?scope=agent&scopeId=ann": {"agent ann"}, "?active=false": {"project p"}, "?active=true&limit=1": {"agent bob", "agent ann"},
+			"": {project, "agent bob", "agent ann"}, "?limit=2": {project, "agent bob", "agent ann"}, "?scope=agent": {"agent bob", "agent ann"},
+			"?scope=agent&scopeId=ann": {"agent ann"}, "?active=false": {project}, "?active=true&limit=1": {"agent bob", "agent ann"},
 		} {
 			got := listed(t, w, budgetsPath+query, func(b budgetTold) string { return strings.TrimSpace(b.Scope + " " + b.ScopeID) })
 			if !slices.Equal(got, want) {

@@ -185,7 +185,7 @@ func (s *server) listCoordinatorLogs(ctx context.Context, in *struct {
 	found, more := db.Page(found, in.Limit)
 	items := make([]coordinatorLogItem, len(found))
 	for i, n := range found {
-		items[i] = coordinatorLogItem{n.ID, n.Level, n.Event, n.Message, n.Details, n.Trace, n.CreatedAt.UTC()}
+		items[i] = coordinatorLogItem{n.ID, n.Level, n.Event, n.Message, camelKeys(n.Details, everywhere), n.Trace, n.CreatedAt.UTC()}
 	}
 	return listing(items, after(found, more, func(x coordinate.Note) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} })), nil
 }

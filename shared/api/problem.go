@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -69,6 +70,17 @@ func located(location string) string {
 	return "body"
 }
 
+var power = pattern.New(`[0-9][0-9.]*e\+[0-9]+`)
+
+// inDigits writes out a number that huma tells as a power of ten, such as 1e+09.
+func inDigits(text string) string {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return text
+	}
+	return strconv.FormatFloat(n, 'f', -1, 64)
+}
+
 // worded returns huma's message if that speaks only about the schema. It cuts off the part of a
 // message that may repeat the value.
 func worded(message string) string {
@@ -76,7 +88,7 @@ func worded(message string) string {
 		"invalid integer"} {
 		if strings.HasPrefix(message, known) {
 			message, _, _ = strings.Cut(message, ": ")
-			return message
+			return power().ReplaceAllStringFunc(message, inDigits)
 		}
 	}
 	return "expected another value"

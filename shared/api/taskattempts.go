@@ -361,11 +361,18 @@ type usageVerdict struct {
 func (s *server) validateUsage(ctx context.Context, in *struct {
 	IDPath
 	Body struct {
+		Attempt      int   `json:"attempt,omitempty" minimum:"1" doc:"Which asks; another one than the latest is refused"`
 		LinesChanged int64 `json:"linesChanged" minimum:"0" maximum:"100000000"`
 		TestsAdded   int64 `json:"testsAdded,omitempty" minimum:"0" maximum:"100000000" doc:"Their lines count as changed; the number itself changes nothing"`
 	}
 }) (*answer[usageVerdict], error) {
-	if _, err := s.readTask(ctx, in.id()); err != nil {
+	t, err := s.readTask(ctx, in.id())
+	if err != nil {
+		return nil, err
+	}
+	if n := in.Body.Attempt; n > 0 && n != t.Attempt {
+		err := &task.StaleError{Task: t.ID, Attempt: n, Present: t.Attempt, Actor: reportOf(ctx, t.ID, n).Actor}
+		s.noteStale(ctx, t.ID, err)
 		return nil, err
 	}
 	v, err := s.Budgets.Validate(ctx, workspace(ctx), in.id(), in.Body.LinesChanged)

@@ -7,7 +7,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
-// Scope limits what a key may do. Examples: "tasks:read", "tasks:write" (includes reading),
+// Scope limits what a key may do. Examples: "agent-tasks:read", "agent-tasks:write" (includes reading),
 // "*:read", "*:write". "*" allows everything that the key's role allows.
 type Scope string
 

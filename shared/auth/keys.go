@@ -69,7 +69,7 @@ func (k *APIKey) checkAPI(by Principal) error {
 		return &FieldError{"role", "is higher than your own"}
 	case len(k.Scopes) == 0 || len(k.Scopes) > maxList || slices.ContainsFunc(k.Scopes,
 		func(s Scope) bool { return !scopeShape().MatchString(string(s)) }):
-		return &FieldError{"scopes", `are 1 to 20 such as "tasks:read", "*:write" or "*"`}
+		return &FieldError{"scopes", `are 1 to 20 such as "agent-tasks:read", "*:write" or "*"`}
 	case len(k.Origins) > 0:
 		return &FieldError{"origins", "are a site key's"}
 	case k.Persona != "":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/budget"
@@ -300,6 +301,8 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 			b.Exec(c.q.Tell, "task.dependency_cycle", d.move.ID, traced(ctx), *d.line.Details)
 		}
 	}
+	r.noteGone(ctx, b, v)
+	r.noteDecided(ctx, b, decisions)
 	r.report.Healthy, r.report.Stale, r.report.Gone, r.report.MassStale = v.healthy, v.stale, r.report.Gone+len(v.gone), v.mass
 	if v.mass {
 		gone := map[string]any{"gateway_restart": true, "count": len(v.gone), "agents": v.gone}
@@ -359,6 +362,52 @@ func (r *round) note(ctx context.Context, b *db.Batch, level task.Level, event, 
 		message = string(runes[:999]) + "…"
 	}
 	b.Exec(r.c.q.Note, r.c.IDs(), level, event, message, details, traced(ctx))
+}
+
+// noteGone notes the agents that were silent for too long. Many at once have a note of their own.
+func (r *round) noteGone(ctx context.Context, b *db.Batch, v verdict) {
+	if len(v.gone) == 0 || v.mass {
+		return
+	}
+	message := fmt.Sprintf("agent %q was silent for too long", v.names[0])
+	if n := len(v.gone); n > 1 {
+		message = fmt.Sprintf("%d agents were silent for too long, %q among them", n, v.names[0])
+	}
+	details := encode(map[string]any{"agents": v.gone[:min(len(v.gone), maxNamed)]})
+	r.note(ctx, b, task.Warn, "agent_stale", message, &details)
+}
+
+// noteDecided notes what went wrong with tasks: one row for each event and level, however many tasks there are.
+func (r *round) noteDecided(ctx context.Context, b *db.Batch, decisions []decision) {
+	type group struct {
+		event task.Event
+		level task.Level
+	}
+	var order []group
+	of := map[group][]decision{}
+	for _, d := range decisions {
+		at := group{d.line.Event, d.line.Level}
+		if d.line.Level == task.Info || d.line.Level == task.Debug || d.line.Event == task.DependencyCycle { // which has its own notes
+			continue
+		}
+		if of[at] == nil {
+			order = append(order, at)
+		}
+		of[at] = append(of[at], d)
+	}
+	for _, at := range order {
+		first, _, _ := strings.Cut(of[at][0].line.Message, ";")
+		message := "1 task: " + first
+		if n := len(of[at]); n > 1 {
+			message = fmt.Sprintf("%d tasks: %s", n, first)
+		}
+		var tasks []string
+		for _, d := range of[at][:min(len(of[at]), maxNamed)] {
+			tasks = append(tasks, d.move.ID)
+		}
+		details := encode(map[string]any{"tasks": tasks})
+		r.note(ctx, b, at.level, string(at.event), message, &details)
+	}
 }
 
 // distinct returns ids, each once, in the order of their first appearance.

@@ -102,6 +102,8 @@ func (w worker) obstacle(circuits map[string]circuit, claims bool) *Obstacle {
 		return no(task.WaitsForAgent, "register another agent", "is %s", w.Status)
 	case w.Status != agent.Idle && w.Status != agent.Working:
 		return no(task.WaitsForAgent, "see why it sends no good heartbeats, or register another agent", "is %s", w.Status)
+	case w.Spawner == agent.SpawnLambda && w.SpawnerTarget == "":
+		return no(task.WaitsForAgent, "set that to the name of its function", "has no spawnerTarget")
 	case !claims && w.Spawner == agent.SpawnPull && w.LastSeenAt == nil:
 		return no(task.WaitsForAgent, "start it: its first heartbeat brings it tasks", "has never sent a heartbeat")
 	case circuits[w.target()].open:

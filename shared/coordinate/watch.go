@@ -79,6 +79,7 @@ type agentChange struct {
 type verdict struct {
 	changes        []agentChange
 	gone           []string // became ERROR
+	names          []string // of these
 	mass           bool     // so many at once that it was not their fault
 	healthy, stale int
 }
@@ -124,7 +125,7 @@ func watch(all []worker, locked []string, watching time.Time) (v verdict) {
 		case agent.Error:
 			v.stale++
 			if c.Was != agent.Error {
-				v.gone = append(v.gone, w.ID)
+				v.gone, v.names = append(v.gone, w.ID), append(v.names, w.Name)
 			}
 		case agent.Idle, agent.Working:
 			v.healthy++
