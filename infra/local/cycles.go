@@ -27,7 +27,7 @@ func newCycles(c *coordinator.Coordinator) *cycles {
 // once runs a cycle in each workspace. A failure is logged, and the next call tries again. If all have
 // failed for long, it says so once.
 func (c *cycles) once(ctx context.Context) {
-	_, err := c.run(ctx, coordinator.Tick{})
+	_, err := c.run(ctx, coordinator.Tick{Scheduled: true})
 	switch {
 	case ctx.Err() != nil:
 		return

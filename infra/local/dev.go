@@ -114,7 +114,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		return nil
 	})
 	first := core.Traces.New(trace.Heartbeat)
-	agents, err := hasAgent(ctx, agent.Agents)
+	agents, err := hasAgent(ctx, agent.Agents, workspace.Default)
 	if err != nil {
 		return err
 	}

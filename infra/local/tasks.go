@@ -47,7 +47,7 @@ func (c *console) next(ctx context.Context, core *app.Core, ask *operator, r res
 		return nil
 	}
 	if r.name == "tasks" && word == "create" {
-		return c.noAgent(ctx, ask)
+		return c.noAgent(ctx, core, ask)
 	}
 	if word != "list" || ask.workspace != workspace.Default {
 		return nil
@@ -215,21 +215,17 @@ func (c *console) whyTask(ctx context.Context, ws db.Workspace, id string) error
 	for _, r := range why.Reasons {
 		p.print(true, span{dim, "  " + r.Code + ": "}, span{plain, r.Message})
 	}
-	return c.noAgent(ctx, ask)
+	return c.noAgent(ctx, core, ask)
 }
 
 // noAgent says how to register an agent if the workspace has none: tasks wait for one.
-func (c *console) noAgent(ctx context.Context, ask *operator) error {
-	var agents struct {
-		Items []struct{ Status agent.Status }
-	}
-	if _, err := ask.ask(ctx, http.MethodGet, "/api/v1/agents?limit=200", nil, &agents); err != nil {
+func (c *console) noAgent(ctx context.Context, core *app.Core, ask *operator) error {
+	agents, err := agent.New(core.DB, core.IDs)
+	if err != nil {
 		return err
 	}
-	for _, a := range agents.Items {
-		if a.Status != agent.Terminated {
-			return nil
-		}
+	if has, err := hasAgent(ctx, agents, ask.workspace); has || err != nil {
+		return err
 	}
 	in := ""
 	if ask.workspace != workspace.Default {

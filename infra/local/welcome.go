@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
@@ -32,10 +32,16 @@ type welcome struct {
 // registerWorker are the arguments that register the built-in worker, which does any task.
 const registerWorker = `agents register new '{"name": "worker", "spawner": "builtin"}'`
 
-// hasAgent reports whether the default workspace has an agent that tasks can be given to.
-func hasAgent(ctx context.Context, agents *agent.Store) (bool, error) {
-	found, err := agents.List(ctx, workspace.Default, agent.Filter{Limit: 200})
-	return slices.ContainsFunc(found, func(a agent.Agent) bool { return a.Status != agent.Terminated }), err
+// hasAgent reports whether a workspace has an agent that is not terminated. It asks for one of each status, because
+// any number of agents may have ended.
+func hasAgent(ctx context.Context, agents *agent.Store, ws db.Workspace) (bool, error) {
+	for _, is := range []agent.Status{agent.Idle, agent.Working, agent.Degraded, agent.Error, agent.Draining} {
+		found, err := agents.List(ctx, ws, agent.Filter{Status: is, Limit: 1})
+		if err != nil || len(found) > 0 {
+			return len(found) > 0, err
+		}
+	}
+	return false, nil
 }
 
 // modelOf describes the model.

@@ -41,13 +41,15 @@ type Tick struct {
 	Workspace db.Workspace
 	// Slot is the scheduled time. A scheduled tick has two passes, of which the second begins half a
 	// minute after the first, because a schedule has no shorter interval than a minute. The zero time
-	// means by hand: one pass.
+	// means one pass.
 	Slot time.Time
+	// Scheduled says that a tick without a slot is not by hand: a schedule finer than a minute has no slots.
+	Scheduled bool
 }
 
 // why returns the reason that a cycle records.
 func (t Tick) why() string {
-	if t.Slot.IsZero() {
+	if t.Slot.IsZero() && !t.Scheduled {
 		return "hand"
 	}
 	return "schedule"
