@@ -171,7 +171,7 @@ func (i *idempotency) end(ctx context.Context, c keyClaim, sensitive bool, a *wi
 		err = i.keys.free(ctx, c)
 	} else {
 		var body []byte
-		if !a.passed && (!sensitive || a.status >= http.StatusBadRequest) {
+		if !a.passed && (!sensitive || a.status >= http.StatusBadRequest || a.status == http.StatusNoContent) {
 			body = append([]byte{}, a.body.Bytes()...)
 		}
 		status, header := a.status, a.stored()

@@ -191,7 +191,7 @@ var right = map[string]struct {
 	"reset-circuit":           {"/api/v1/circuits/openai:0%2Fsmall", "", 404},
 	"list-budgets":            {"/api/v1/budgets", "", 200},
 	"create-budget":           {"/api/v1/budgets", `{"scope":"global","allocated":5,"periodStart":"2030-01-01T00:00:00Z","periodEnd":"2030-02-01T00:00:00Z"}`, 201},
-	"reallocate-budgets":      {"/api/v1/budgets/reallocate", `{"from":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f","to":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4e","amount":1}`, 422},
+	"reallocate-budgets":      {"/api/v1/budgets/reallocate", `{"from":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f","to":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4e","amount":1}`, 404},
 	"get-budget":              {"/api/v1/budgets/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
 	"patch-budget":            {"/api/v1/budgets/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", `{"allocated":5}`, 404},
 	"project-budget":          {"/api/v1/budgets/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/projection", "", 404},
@@ -275,7 +275,7 @@ func TestEveryRouteForEveryPrincipal(t *testing.T) {
 func TestWhatIsNotInTheTable(t *testing.T) {
 	w := onOne(t)
 	for _, path := range []string{
-		"/nope", "/api", "/api/v1", "/api/v1/lanes/", "/api/v1/lanes/a/b/acquire", "/health/", "//health", "/api/../health",
+		"/nope", "/api", "/api/v1", "/api/v1/", "/api/v1/lanes/a/b/acquire", "/health/", "//health", "/api/../health",
 		"/docs/", "/docs/index.html", "/docs/docs.js/", "/api/v1/./lanes", "/api/v1/lanes//acquire",
 	} {
 		for _, token := range []string{"", owner} {

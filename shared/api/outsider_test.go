@@ -184,3 +184,31 @@ func TestAnAgentWithoutATargetGetsNoTasks(t *testing.T) {
 		t.Errorf("it needs %+v", got)
 	}
 }
+
+// TestAClaimThatFoundNothingIsReplayed: its answer shows no secret, so it is kept.
+func TestAClaimThatFoundNothingIsReplayed(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		path := "/api/v1/agents/" + ids()
+		w.must(t, 201, http.MethodPut, path, `{"name":"ada"}`, nil)
+		ask := func(key string) result {
+			t.Helper()
+			r := request(http.MethodPost, path+"/claim", owner, `{}`)
+			r.Header.Set("Idempotency-Key", key)
+			return w.send(t, r)
+		}
+		if got := ask("one"); got.status != 204 {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+		w.must(t, 201, http.MethodPost, agentTasks, `{"title":"Count the stock"}`, nil)
+		if got := ask("one"); got.status != 204 || got.header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("again: %d %s %v", got.status, got.body, got.header)
+		}
+		if got := ask("two"); got.status != 200 {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+		var p problem
+		if got := ask("two"); got.status != 409 || json.Unmarshal(got.body, &p) != nil || p.Code != "answer_not_kept" {
+			t.Errorf("a claim that showed an input: %d %s", got.status, got.body)
+		}
+	})
+}

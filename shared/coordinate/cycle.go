@@ -301,8 +301,10 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 			b.Exec(c.q.Tell, "task.dependency_cycle", d.move.ID, traced(ctx), *d.line.Details)
 		}
 	}
-	r.noteGone(ctx, b, v)
-	r.noteDecided(ctx, b, decisions)
+	if !v.mass { // which is one event, noted below
+		r.noteGone(ctx, b, v)
+		r.noteDecided(ctx, b, decisions)
+	}
 	r.report.Healthy, r.report.Stale, r.report.Gone, r.report.MassStale = v.healthy, v.stale, r.report.Gone+len(v.gone), v.mass
 	if v.mass {
 		gone := map[string]any{"gateway_restart": true, "count": len(v.gone), "agents": v.gone}
@@ -364,9 +366,9 @@ func (r *round) note(ctx context.Context, b *db.Batch, level task.Level, event, 
 	b.Exec(r.c.q.Note, r.c.IDs(), level, event, message, details, traced(ctx))
 }
 
-// noteGone notes the agents that were silent for too long. Many at once have a note of their own.
+// noteGone notes the agents that were silent for too long.
 func (r *round) noteGone(ctx context.Context, b *db.Batch, v verdict) {
-	if len(v.gone) == 0 || v.mass {
+	if len(v.gone) == 0 {
 		return
 	}
 	message := fmt.Sprintf("agent %q was silent for too long", v.names[0])
