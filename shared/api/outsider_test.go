@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestABudgetIsOfWhatIsThere: a budget of a project, milestone or task that is not in the workspace would bind nothing.
@@ -46,7 +47,8 @@ func TestAnAgentNamesItsAttemptInEveryReport(t *testing.T) {
 			t.Errorf("verdict %+v", verdict)
 		}
 		var p refusedTask
-		if w.must(t, 409, http.MethodPost, path+"/validate-usage", `{"attempt":2,"linesChanged":2}`, &p); p.Code != "stale_attempt" || p.Order != "cancel" {
+		w.must(t, 409, http.MethodPost, path+"/validate-usage", `{"attempt":2,"linesChanged":2}`, &p)
+		if p.Code != "stale_attempt" || p.Order != "cancel" {
 			t.Errorf("of another attempt: %+v", p)
 		}
 		var log struct {
@@ -66,7 +68,8 @@ func TestAnAgentNamesItsAttemptInEveryReport(t *testing.T) {
 func TestAKeyIsForWhatTheAPIHas(t *testing.T) {
 	w := onOne(t)
 	for _, scope := range []string{"tasks:read", "zebra:write"} {
-		p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/api-keys", fmt.Sprintf(`{"name":"k","role":"MEMBER","scopes":["*:read",%q]}`, scope))
+		body := fmt.Sprintf(`{"name":"k","role":"MEMBER","scopes":["*:read",%q]}`, scope)
+		p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/api-keys", body)
 		if !p.at("body.scopes") || !strings.Contains(fmt.Sprint(p.Errors), "agent-tasks") {
 			t.Errorf("%s: %+v", scope, p.Errors)
 		}
@@ -92,7 +95,8 @@ func TestAPathMayEndInASlash(t *testing.T) {
 		t.Fatal(err)
 	}
 	var list struct{ Items []taskTold }
-	if err := json.Unmarshal(ask(200, http.MethodGet, agentTasks+"/?priority>=8", ""), &list); err != nil || len(list.Items) != 1 || list.Items[0].ID != is.ID {
+	err := json.Unmarshal(ask(200, http.MethodGet, agentTasks+"/?priority>=8", ""), &list)
+	if err != nil || len(list.Items) != 1 || list.Items[0].ID != is.ID {
 		t.Errorf("listed %+v, %v", list, err)
 	}
 	ask(200, http.MethodGet, agentTasks+"/"+is.ID+"/", "")
@@ -120,10 +124,12 @@ func TestAnAgentKeepsTheReasonOfItsEnd(t *testing.T) {
 		w.must(t, 200, http.MethodPost, path+"/claim", `{}`, nil)
 		var a struct{ Status, TerminationReason string }
 		w.must(t, 200, http.MethodPost, path+"/terminate", `{"reason":"the season is over"}`, nil)
-		if w.must(t, 200, http.MethodPost, path+"/terminate", `{}`, &a); a.Status != "DRAINING" || a.TerminationReason != "the season is over" {
+		w.must(t, 200, http.MethodPost, path+"/terminate", `{}`, &a)
+		if a.Status != "DRAINING" || a.TerminationReason != "the season is over" {
 			t.Errorf("%+v", a)
 		}
-		if w.must(t, 200, http.MethodPost, path+"/terminate", `{"graceful":false,"reason":"at once"}`, &a); a.Status != "TERMINATED" || a.TerminationReason != "at once" {
+		w.must(t, 200, http.MethodPost, path+"/terminate", `{"graceful":false,"reason":"at once"}`, &a)
+		if a.Status != "TERMINATED" || a.TerminationReason != "at once" {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -155,14 +161,16 @@ func TestTheCoordinatorsLogTellsWhatItDid(t *testing.T) {
 		if got := logs(""); len(got) != 0 {
 			t.Errorf("nothing was done, and the log says %q", got)
 		}
-		w.Skew.Advance(30_000_000_000)
+		w.Skew.Advance(30 * time.Second)
 		w.must(t, 200, http.MethodPost, "/api/v1/coordinator/recover", `{}`, nil) // so that the gap between cycles is not large
-		w.Skew.Advance(80_000_000_000)
+		w.Skew.Advance(80 * time.Second)
 		w.must(t, 200, http.MethodPost, "/api/v1/coordinator/recover", `{}`, nil)
-		w.Skew.Advance(80_000_000_000)
+		w.Skew.Advance(80 * time.Second)
 		w.must(t, 200, http.MethodPost, "/api/v1/coordinator/recover", `{}`, nil)
 		got := strings.Join(logs("?level=WARN"), "\n")
-		for _, want := range []string{`WARN agent_stale: agent "ada" was silent for too long`, "WARN task_recovery: 2 tasks: the attempt was lost (agent_stale)"} {
+		for _, want := range []string{
+			`WARN agent_stale: agent "ada" was silent for too long`, "WARN task_recovery: 2 tasks: the attempt was lost (agent_stale)",
+		} {
 			if !strings.Contains(got, want) {
 				t.Errorf("the log does not say %q:\n%s", want, got)
 			}

@@ -316,7 +316,8 @@ func needsOf(f *overview.Facts) []needItem {
 	}
 	for _, x := range f.Budgets {
 		if x.Recommendation != budget.Continue {
-			rest = append(rest, needItem{"budget", x.ID, "Budget " + string(x.Scope) + " ends early", "it advises " + string(x.Recommendation), f.Now, "warn"})
+			title := "Budget " + string(x.Scope) + " ends early"
+			rest = append(rest, needItem{"budget", x.ID, title, "it advises " + string(x.Recommendation), f.Now, "warn"})
 		}
 	}
 	if f.LanesWanted > 0 && f.WantedSince != nil {

@@ -189,7 +189,10 @@ func TestTheOverviewOfAFreshWorkspace(t *testing.T) {
 		if len(o.Running) != 1 || o.Running[0].Tokens != 321 {
 			t.Errorf("running %+v", o.Running)
 		}
-		if len(o.Needs) != 2 || o.Needs[1].Kind != "task" || o.Needs[0].Title != "Greet: name ada" || !strings.HasSuffix(o.Needs[0].Why, "asks to call greet") || o.Approvals.Items[0].Title != "Greet: name ada" {
+		if len(o.Needs) != 2 || o.Needs[1].Kind != "task" {
+			t.Errorf("it needs %+v", o.Needs)
+		}
+		if o.Needs[0].Title != "Greet: name ada" || !strings.HasSuffix(o.Needs[0].Why, "asks to call greet") || o.Approvals.Items[0].Title != "Greet: name ada" {
 			t.Errorf("it needs %+v; approvals %+v", o.Needs, o.Approvals)
 		}
 		if o.State != "working" || o.Sentence != "scout works on Read the news" || o.Object == nil || o.Object.Title != "Read the news" {

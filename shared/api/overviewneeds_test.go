@@ -33,7 +33,8 @@ func TestTheOverviewSaysThatNoAgentCanTakeATask(t *testing.T) {
 		says := func(title, why, do string) {
 			t.Helper()
 			got := w.needed(t, "task")
-			if len(got) != 1 || got[0].Title != title || !strings.Contains(got[0].Why, why) || !strings.Contains(got[0].Why, do) || got[0].Tone != "warn" {
+			if len(got) != 1 || got[0].Title != title || got[0].Tone != "warn" ||
+				!strings.Contains(got[0].Why, why) || !strings.Contains(got[0].Why, do) {
 				t.Errorf("it needs %+v, want one task: %s: %s, and %s", got, title, why, do)
 			}
 		}

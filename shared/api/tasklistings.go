@@ -329,7 +329,8 @@ func (s *server) listTaskLogs(ctx context.Context, in *struct {
 	items := make([]taskLogItem, len(found))
 	for i, e := range found {
 		items[i] = taskLogItem{
-			ID: e.ID, Level: e.Level, Event: e.Event, Message: e.Message, Details: camelKeys(e.Details, everywhere), PreviousStatus: e.From, NewStatus: e.To,
+			ID: e.ID, Level: e.Level, Event: e.Event, Message: e.Message, Details: camelKeys(e.Details, everywhere),
+			PreviousStatus: e.From, NewStatus: e.To,
 			Attempt: e.Attempt, AgentID: e.Agent, SessionKey: e.Session, StackTrace: e.StackTrace, Actor: e.Actor,
 			TraceID: e.Trace, CreatedAt: e.CreatedAt.UTC(),
 		}

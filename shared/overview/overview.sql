@@ -110,19 +110,22 @@ SELECT last_cycle_at, took_ms FROM coordinator_cycles WHERE workspace_id = $1;
 SELECT t.code, t.queue, count(*), min(t.created_at), min(t.id)
   FROM (SELECT w.code, CASE w.code WHEN 'no_agent' THEN w.queue END AS queue, w.created_at, CAST(w.id AS text) AS id
           FROM (SELECT CASE
-                         WHEN EXISTS (SELECT 1 FROM agent_task_dependencies d JOIN agent_tasks o ON o.workspace_id = d.workspace_id AND o.id = d.depends_on
-                                       WHERE d.workspace_id = $1 AND d.task_id = p.id AND o.completed_at IS NULL
-                                         AND (o.status IN ('FAILED', 'ARCHIVED') OR o.cancelled)) THEN 'dependency_failed'
-                         WHEN EXISTS (SELECT 1 FROM agent_task_dependencies d JOIN agent_tasks o ON o.workspace_id = d.workspace_id AND o.id = d.depends_on
-                                       WHERE d.workspace_id = $1 AND d.task_id = p.id AND o.completed_at IS NULL) THEN 'dependency'
-                         WHEN EXISTS (SELECT 1 FROM agent_tasks o WHERE o.workspace_id = $1 AND o.thread_id = p.thread_id
-                                         AND o.status IN ('ASSIGNED', 'RUNNING')) THEN 'thread'
-                         ELSE 'no_agent' END AS code, p.queue, p.created_at, p.id
+                 WHEN EXISTS (SELECT 1 FROM agent_task_dependencies d
+                                JOIN agent_tasks o ON o.workspace_id = d.workspace_id AND o.id = d.depends_on
+                               WHERE d.workspace_id = $1 AND d.task_id = p.id AND o.completed_at IS NULL
+                                 AND (o.status IN ('FAILED', 'ARCHIVED') OR o.cancelled)) THEN 'dependency_failed'
+                 WHEN EXISTS (SELECT 1 FROM agent_task_dependencies d
+                                JOIN agent_tasks o ON o.workspace_id = d.workspace_id AND o.id = d.depends_on
+                               WHERE d.workspace_id = $1 AND d.task_id = p.id AND o.completed_at IS NULL) THEN 'dependency'
+                 WHEN EXISTS (SELECT 1 FROM agent_tasks o WHERE o.workspace_id = $1 AND o.thread_id = p.thread_id
+                                 AND o.status IN ('ASSIGNED', 'RUNNING')) THEN 'thread'
+                 ELSE 'no_agent' END AS code, p.queue, p.created_at, p.id
                   FROM (SELECT id, thread_id, queue, created_at FROM agent_tasks
                          WHERE workspace_id = $1 AND status = 'PENDING'
                          ORDER BY created_at DESC, id DESC LIMIT $2) AS p) AS w
          UNION ALL
-        SELECT CASE status WHEN 'PAUSED' THEN 'paused' WHEN 'FAILED' THEN 'failed' WHEN 'ABORTED' THEN 'backoff' ELSE 'running' END, NULL, created_at, NULL
+        SELECT CASE status WHEN 'PAUSED' THEN 'paused' WHEN 'FAILED' THEN 'failed' WHEN 'ABORTED' THEN 'backoff' ELSE 'running' END,
+               NULL, created_at, NULL
           FROM agent_tasks
          WHERE workspace_id = $1 AND (status IN ('ASSIGNED', 'RUNNING', 'PAUSED', 'FAILED') OR status = 'ABORTED' AND NOT cancelled)) AS t
  GROUP BY t.code, t.queue
