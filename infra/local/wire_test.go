@@ -116,7 +116,8 @@ func (w *wireCheck) work() {
 	project := w.does("POST", "/api/v1/projects", `{"name": "The new shop"}`, "id")
 	w.does("POST", "/api/v1/milestones", `{"projectId": "`+project+`", "name": "It opens"}`, "id")
 	run("create_task", `{"title": "Compare suppliers", "inputContext": {"shop": "ice"}}`)
-	task := w.does("POST", "/api/v1/agent-tasks", `{"title": "Sort the mail", "inputContext": {"shop": "ice"}}`, "id")
+	task := w.does("POST", "/api/v1/agent-tasks", `{"title": "Sort the mail", "inputContext": {"shop": "ice"},
+		"metadata": {"requiredCapabilities": ["nobody's"]}}`, "id") // else it may be done before it is cancelled
 	run("get_task", `{"taskId": "`+task+`"}`)
 	w.does("POST", "/api/v1/agent-tasks/"+task+"/cancel", `{"reason": "r"}`, "id")
 	const agent = "0198a2b4-0000-7000-8000-00000000000a"

@@ -64,21 +64,6 @@ func TestAnAgentNamesItsAttemptInEveryReport(t *testing.T) {
 	})
 }
 
-// TestAKeyIsForWhatTheAPIHas: a scope that names no resource would allow nothing.
-func TestAKeyIsForWhatTheAPIHas(t *testing.T) {
-	w := onOne(t)
-	for _, scope := range []string{"tasks:read", "zebra:write"} {
-		body := fmt.Sprintf(`{"name":"k","role":"MEMBER","scopes":["*:read",%q]}`, scope)
-		p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/api-keys", body)
-		if !p.at("body.scopes") || !strings.Contains(fmt.Sprint(p.Errors), "agent-tasks") {
-			t.Errorf("%s: %+v", scope, p.Errors)
-		}
-	}
-	for _, scope := range []string{"agent-tasks:read", "memories:write", "*:read", "*", "me:read", "metrics:read", "usage:read"} {
-		w.must(t, 201, http.MethodPost, "/api/v1/api-keys", fmt.Sprintf(`{"name":"k","role":"MEMBER","scopes":[%q]}`, scope), nil)
-	}
-}
-
 // TestAPathMayEndInASlash: clients that join a path of parts send one.
 func TestAPathMayEndInASlash(t *testing.T) {
 	w := onOne(t)
