@@ -23,10 +23,9 @@ RACE_FLAGS ?= -gcflags='modernc.org/...=-race=false'
 # skips that pass.
 FAULTS ?= ./shared/fault ./shared/work ./shared/approval
 
-# What `make test` tests, and how. `make check` has vetted the code. The tests of a package wait for timers
-# and for the servers, so one package more than there are processors is tested at a time.
+# What `make test` tests, and how. `make check` has vetted the code.
 PKGS       ?= ./...
-TEST_FLAGS ?= -timeout 30m -vet=off -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+TEST_FLAGS ?= -timeout 30m -vet=off
 
 # The checks, the tests and the binaries are compiled in one way, so that each package is compiled
 # once for all of them. Without symbols the tests are linked in half the time. Without HTTP/2 a binary is
