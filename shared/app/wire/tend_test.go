@@ -198,6 +198,15 @@ func TestThreadsThatCannotBeSweptHoldNothingUp(t *testing.T) {
 	}
 }
 
+// eachAlone runs fn on every engine in a database without the workspaces of other tests, whose work the cycle
+// would do.
+func eachAlone(t *testing.T, fn func(t *testing.T, e dbtest.Env)) {
+	t.Helper()
+	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres, dbtest.OnPgBouncer} {
+		t.Run(engine, func(t *testing.T) { fn(t, dbtest.Alone(t, engine)) })
+	}
+}
+
 // tendAll runs one cycle, including its work in the background.
 func tendAll(t *testing.T, a *wire.Surfaces) {
 	t.Helper()
@@ -209,7 +218,7 @@ func tendAll(t *testing.T, a *wire.Surfaces) {
 // TestACycleExpiresAnApprovalAndItsRunGoesOn: an approval expires without an answer and without a
 // heartbeat, and its execution continues.
 func TestACycleExpiresAnApprovalAndItsRunGoesOn(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	eachAlone(t, func(t *testing.T, e dbtest.Env) {
 		a, _ := newAgent(t, e)
 		goesOn := counter{ws: e.Workspace}
 		a.Sender.Handlers[turn.Topic] = &goesOn
@@ -243,7 +252,7 @@ func TestACycleExpiresAnApprovalAndItsRunGoesOn(t *testing.T) {
 // TestAParentGoesOnWhenItsChildHasDied: the parent continues when the child's time limit has
 // passed, and ends within its own.
 func TestAParentGoesOnWhenItsChildHasDied(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	eachAlone(t, func(t *testing.T, e dbtest.Env) {
 		a, _ := newAgent(t, e)
 		begin := func(parent string, timeout time.Duration) string {
 			t.Helper()
