@@ -132,7 +132,7 @@ func (r *room) seedHostile(i int, text string) (ids hostileRows) {
 	if i%4 == 0 { // a workspace has few
 		r.ask("POST", "/webhook-endpoints", fields{"url": fmt.Sprintf("https://hostile-%d.invalid/", i), "events": []string{"agent.stale"}, "description": shortened(text, 900)}, nil)
 	}
-	r.ask("POST", "/api-keys", fields{"name": shortened(text, 190), "role": "MEMBER", "scopes": []string{"tasks:read"}}, nil)
+	r.ask("POST", "/api-keys", fields{"name": shortened(text, 190), "role": "MEMBER", "scopes": []string{"agent-tasks:read"}}, nil)
 	r.ask("POST", "/kill-switches", fields{"scope": "agent", "target": fmt.Sprint("nobody-", i), "reason": shortened(text, 450)}, nil)
 	r.ask("PUT", fmt.Sprintf("/personas/hostile-%d", i), fields{"displayName": line, "instructions": text, "surfaces": []string{"chat"}}, nil)
 

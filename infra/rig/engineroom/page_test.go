@@ -240,8 +240,10 @@ func overviewTells(r *room) {
 			today: {...o.today, tokens: 405, cappedTokens: 205, capTokens: 500, capMicroUsd: null},
 			failures: {count: 1, items: [{kind: "execution", id: "two", title: "Tidy up", why: "dependency_failed", at: o.at, traceId: "op_0mh8c1v2q_a7x2p1k9d5"}]},
 			needs: [{kind: "approval", id: "one", title: "Refund: amount 12", why: "scout asks to call refund", at: o.at, tone: "person"},
-				{kind: "task", id: "six", title: "A task waits, and no agent can take it", why: "no agent has the capability py: register one that has it", at: o.at, tone: "warn"},
-				...["two", "three", "four"].map(id => ({kind: "failure", id, title: "Tidy up", why: "dependency_failed", at: o.at, tone: "failed"}))]})))`))
+				{kind: "task", id: "six", title: "A task waits, and no agent can take it",
+					why: "no agent has the capability py: register one that has it", at: o.at, tone: "warn"},
+				...["two", "three", "four"].map(id => (
+					{kind: "failure", id, title: "Tidy up", why: "dependency_failed", at: o.at, tone: "failed"}))]})))`))
 	r.open("overview")
 	r.until(says(".facts", "41,877 tokens · $0.20 so far"))
 	r.until(says(".panel h2", "10,000+ waiting"))

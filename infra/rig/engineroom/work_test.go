@@ -277,15 +277,18 @@ func approvals(r *room) {
 func failedCall(r *room) {
 	r.open("overview")
 	r.must(r.Before(r.ctx, `window.real = window.fetch;`+intercepted+`;window.answer = (url) => {
-		const at = new Date().toISOString(), of = (id, error, history) => ({id, skill: "refund", agent: "scout", traceId: "op_0mh8c1v2q_a7x2p1k9d4", title: "Refund " + id,
-			input: {amount: 12}, status: "executed", requestedAt: at, expiresAt: at, decidedAt: at, decidedBy: "ada", untrusted: [], outside: false, inputDigest: "x", error, history});
+		const at = new Date().toISOString(), of = (id, error, history) => ({
+			id, skill: "refund", agent: "scout", traceId: "op_0mh8c1v2q_a7x2p1k9d4", title: "Refund " + id, input: {amount: 12},
+			status: "executed", requestedAt: at, expiresAt: at, decidedAt: at, decidedBy: "ada", untrusted: [], outside: false,
+			inputDigest: "x", error, history});
 		if (/\/approvals[?]/.test(url)) return Promise.resolve(new Response(JSON.stringify({nextCursor: null, items: [
 			of("one", "the shop is closed", {approved: 0, rejected: 0, edited: 0}), of("two", undefined, {approved: 1, rejected: 0, edited: 0})]})));
 	}`))
 	r.open("approvals?status=decided")
 	r.until(says(".ap h2", "Refund one") + ` && ` + says(".ap .st.failed", "Call failed") + ` && ` + says(".ap .fact", "the shop is closed"))
 	r.until(says(".ap .fact", "No other call of refund was decided"))
-	r.until(says(".ilist a", "Refund one") + `.querySelector(".st.failed") && !` + says(".ilist a", "Refund one") + `.querySelector(".st.done")`)
+	one := says(".ilist a", "Refund one")
+	r.until(one + `.querySelector(".st.failed") && !` + one + `.querySelector(".st.done")`)
 	r.click(says(".ilist a", "Refund two"))
 	r.until(says(".ap .st.done", "Executed") + ` && ` + says(".ap .fact", "1 of 1 other call of refund was approved"))
 }

@@ -60,7 +60,7 @@ async function createKey() {
     fields: [
       { name: "name", label: "Name", required: true, hint: "What it is for, such as “deploy script”" },
       { name: "role", label: "Role", type: "select", value: "MEMBER", options: ["MEMBER", "ADMIN", "OWNER"].map((r) => ({ value: r, label: r })) },
-      { name: "scopes", label: "Scopes", value: "*", mono: true, hint: "Such as tasks:read, skills:* or *" },
+      { name: "scopes", label: "Scopes", value: "*", mono: true, hint: "Such as agent-tasks:read, skills:write or *" },
       { name: "expires", label: "Valid until", type: "date" },
     ],
     action: "Create key",
