@@ -52,7 +52,7 @@ func (r *round) assign(ctx context.Context) error {
 // assignDue locks the agents, counts what they work on in a new statement, and gives them what is due.
 func (r *round) assignDue(ctx context.Context, tx Tx) error {
 	c := r.c
-	v := c.view(tx.Later(), "")
+	v := c.view(tx.Later(), firstAgent, lastAgent)
 	if err := tx.Flush(ctx); err != nil {
 		return fmt.Errorf("read agents: %w", err)
 	}
@@ -113,13 +113,19 @@ func (v view) healthy() (n int) {
 	return n
 }
 
-// view adds to what is read next the view. A claim locks and reads the one agent only.
-func (c *Coordinator) view(b *db.Batch, only string) *view {
+// The ids of all agents are between these two.
+const (
+	firstAgent = "00000000-0000-0000-0000-000000000000"
+	lastAgent  = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+)
+
+// view adds to what is read next the view of the agents whose ids are in a range, which it locks.
+func (c *Coordinator) view(b *db.Batch, from, to string) *view {
 	v := &view{}
-	b.Each(ids(&v.locked), c.q.LockAgents, db.Null(only))
+	b.Each(ids(&v.locked), c.q.LockAgents, from, to)
 	c.reads(b, v)
 	b.Each(queues(&v.queues), c.q.Queues)
-	b.Each(workers(&v.all), c.q.Agents, db.Null(only))
+	b.Each(workers(&v.all), c.q.Agents, from, to)
 	return v
 }
 

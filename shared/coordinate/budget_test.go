@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
@@ -230,6 +231,22 @@ func TestWhatAClaimCosts(t *testing.T) {
 			t.Errorf("a claim of nothing took %d statements in %d round trips, want 6 in 2", cost.Statements, cost.RoundTrips)
 		}
 	})
+}
+
+// TestAClaimIsPlannedOnce: a connection keeps the plan of each statement that a claim sends.
+func TestAClaimIsPlannedOnce(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnPostgres)
+	e.DB, e.Skew = e.Open(t, 1)
+	w := newWorld(t, e)
+	a := w.register(t, agent.Agent{Name: "a", MaxConcurrentTasks: 9})[0]
+	w.create(t, costs("first", 500, 5), costs("second", 500, 5), costs("third", 500, 5))
+	for range 3 {
+		w.claim(t, a)
+	}
+	var n int
+	if err := w.DB.One(t.Context(), "", []any{&n}, w.q.Plans, "FROM agents a"); err != nil || n != 3 {
+		t.Errorf("the plans of %d statements about agents are kept, want 3: %v", n, err)
+	}
 }
 
 // TestWhyAgreesWithTheCycle asks why no agent has a task, case after case.

@@ -39,7 +39,7 @@ func (c *Coordinator) Claim(ctx context.Context, ws db.Workspace, id string) (t 
 
 // claim returns the task that the agent now runs. It returns false if there is none.
 func (c *Coordinator) claim(ctx context.Context, tx Tx, id string) (task.Task, bool, error) {
-	v := c.view(tx.Later(), id)
+	v := c.view(tx.Later(), id, id)
 	var assigned []candidate
 	if err := tx.Each(ctx, func(scan db.Scan) error {
 		var t candidate

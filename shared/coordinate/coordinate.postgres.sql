@@ -15,10 +15,10 @@ SELECT a.id FROM agents a
    FOR NO KEY UPDATE;
 
 -- name: LockAgents
--- The agents that may get tasks.
+-- The agents of a range that may get tasks.
 SELECT a.id FROM agents a
  WHERE a.workspace_id = $1 AND a.terminated_at IS NULL AND a.coordinator_enabled AND a.status IN ('IDLE', 'WORKING')
-   AND (CAST($2 AS uuid) IS NULL OR a.id = $2)
+   AND a.id BETWEEN $2 AND $3
  ORDER BY a.id
    FOR NO KEY UPDATE;
 

@@ -6,7 +6,8 @@ SELECT c.last_cycle_at, c.watching_since, lk_now()
  WHERE w.id = $1;
 
 -- name: Agents
--- All agents that are not terminated, and those that still have an attempt, with what they work on.
+-- The agents of a range that are not terminated, and those that still have an attempt, with what they work on. One
+-- plan serves one agent and all of them.
 SELECT a.id, a.name, a.status, a.capabilities, a.coordinator_enabled, a.max_concurrent_tasks, a.heartbeat_interval_seconds,
        a.stale_threshold_seconds, a.spawner, a.spawner_target, a.health, a.last_seen_at, a.idle_since,
        (SELECT count(*) FROM agent_task_attempts o WHERE o.workspace_id = $1 AND o.agent_id = a.id AND o.ended_at IS NULL),
@@ -20,7 +21,7 @@ SELECT a.id, a.name, a.status, a.capabilities, a.coordinator_enabled, a.max_conc
        lk_now()
   FROM agents a
  WHERE a.workspace_id = $1
-   AND (CAST($2 AS uuid) IS NULL OR a.id = $2)
+   AND a.id BETWEEN $2 AND $3
    AND (a.terminated_at IS NULL OR a.id IN (SELECT o.agent_id FROM agent_task_attempts o WHERE o.workspace_id = $1 AND o.ended_at IS NULL))
  ORDER BY a.id;
 

@@ -15,7 +15,7 @@ SELECT a.id FROM agents a
 -- name: LockAgents
 SELECT a.id FROM agents a
  WHERE a.workspace_id = $1 AND a.terminated_at IS NULL AND a.coordinator_enabled AND a.status IN ('IDLE', 'WORKING')
-   AND ($2 IS NULL OR a.id = $2)
+   AND a.id BETWEEN $2 AND $3
  ORDER BY a.id;
 
 -- name: UpdateAgents

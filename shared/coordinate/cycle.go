@@ -134,7 +134,7 @@ func (r *round) tend(ctx context.Context) error {
 		b.Each(commands(&orders), c.q.Commands)
 		b.Each(edges(&waiting), c.q.Waiting)
 		b.Each(ids(&locked), c.q.LockDoubtful)
-		if err := tx.Each(ctx, workers(&all), c.q.Agents, nil); err != nil {
+		if err := tx.Each(ctx, workers(&all), c.q.Agents, firstAgent, lastAgent); err != nil {
 			return err
 		}
 		v := watch(all, locked, r.watching)

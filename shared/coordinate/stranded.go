@@ -25,7 +25,7 @@ func (c *Coordinator) Stranded(b *db.Batch) func(queue string) *Stranded {
 	var v view
 	c.reads(b, &v)
 	b.Each(queues(&v.queues), c.q.Queues)
-	b.Each(workers(&v.all), c.q.Agents, nil)
+	b.Each(workers(&v.all), c.q.Agents, firstAgent, lastAgent)
 	return func(name string) *Stranded {
 		at := slices.IndexFunc(v.queues, func(q queue) bool { return q.name == name })
 		if at < 0 || v.halted {

@@ -151,7 +151,7 @@ func (v view) explain(money *money, t task.Task) (out []task.Reason) {
 // look reads what the assignment of tasks is decided on, without locks.
 func (c *Coordinator) look(ctx context.Context, tx Tx) (v view, err error) {
 	c.reads(tx.Later(), &v)
-	if err = tx.Each(ctx, workers(&v.all), c.q.Agents, nil); err != nil {
+	if err = tx.Each(ctx, workers(&v.all), c.q.Agents, firstAgent, lastAgent); err != nil {
 		return v, fmt.Errorf("read agents: %w", err)
 	}
 	return v, nil
