@@ -1,23 +1,15 @@
 package budget_test
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 )
 
 // TestUsageBySkillAndDay tells what the view tells, where days end and where a filter cuts a day.
@@ -80,63 +72,23 @@ func TestUsageBySkillAndDay(t *testing.T) {
 
 // TestUsageBySkillAndDayIsNotSorted: Postgres sums up the calls as it reads them.
 func TestUsageBySkillAndDayIsNotSorted(t *testing.T) {
-	const ws, calls = "00000000-0000-7000-8000-0000000000aa", 20_000
-	owner := dbtest.NewDatabase(t)
-	if _, err := migrate.Postgres(t.Context(), owner, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.Connect(t.Context(), owner)
-	check(t, err)
-	defer conn.Close(context.Background())
-	for _, statement := range []string{
-		"INSERT INTO workspaces (id, slug, name) VALUES ('" + ws + "', 'many', 'Many')",
-		fmt.Sprintf(`INSERT INTO agent_usage_logs (workspace_id, id, trace_id, agent, surface, operation, model, input_tokens, output_tokens,
+	const calls = 20_000
+	g := dbtest.NewGrown(t)
+	g.Exec(t, `INSERT INTO agent_usage_logs (workspace_id, id, trace_id, agent, surface, operation, model, input_tokens, output_tokens,
 		   cache_read_tokens, cache_write_tokens, skills, created_at)
-		 SELECT '%s', gen_random_uuid(), 'hb_' || n, 'ann', 'hb', 'reason', 'demo', n %% 500, 7, 5, 3, CASE WHEN n %% 3 > 0 THEN jsonb_build_array('skill_' || n %% 20) END,
+		 SELECT $1, gen_random_uuid(), 'hb_' || n, 'ann', 'hb', 'reason', 'demo', n % 500, 7, 5, 3, CASE WHEN n % 3 > 0 THEN jsonb_build_array('skill_' || n % 20) END,
 		        lk_plus(lk_now(), -130000 * CAST(n AS bigint))
-		   FROM generate_series(1, %d) n`, ws, calls),
-		"ANALYZE agent_usage_logs",
-	} {
-		if _, err := conn.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	queries, err := db.Parse(os.DirFS("."))
-	check(t, err)
-	usage := queries[slices.IndexFunc(queries, func(q db.Query) bool { return q.Name() == "budget.UsageBySkill" })]
-	app, err := pgx.Connect(t.Context(), dbtest.AsLogin(owner))
-	check(t, err)
-	defer app.Close(context.Background())
+		   FROM generate_series(1, $2::int) n`, string(g.Workspace), calls)
+	g.Exec(t, "ANALYZE agent_usage_logs")
 	for _, by := range []budget.By{budget.ByDay, "", budget.ByModel} {
-		var raw json.RawMessage
-		check(t, pgx.BeginFunc(t.Context(), app, func(tx pgx.Tx) error {
-			_, entered := tx.Exec(t.Context(), "SELECT lk_enter($1)", ws)
-			return errors.Join(entered, tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+usage.Text(db.Postgres), pgx.QueryExecModeExec,
-				ws, string(by), time.Unix(0, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), 400).Scan(&raw))
-		}))
-		var top []struct{ Plan step }
-		check(t, json.Unmarshal(raw, &top))
-		if rows := top[0].Plan.sorted(); rows > calls/10 {
-			t.Errorf("by %q it sorts %.0f rows of %d calls: %s", by, rows, calls, raw)
+		plan := g.Explain(t, "budget.UsageBySkill", string(by), time.Unix(0, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), 400)
+		for step := range plan.Steps() {
+			if step.Step != "Sort" && step.Step != "Incremental Sort" {
+				continue
+			}
+			if rows := step.Plans[0].Rows * step.Plans[0].Loops; rows > calls/10 {
+				t.Errorf("by %q it sorts %.0f rows of %d calls: %s", by, rows, calls, plan)
+			}
 		}
 	}
-}
-
-// step is a step of a plan that was run.
-type step struct {
-	Type  string  `json:"Node Type"`
-	Rows  float64 `json:"Actual Rows"`
-	Loops float64 `json:"Actual Loops"`
-	Plans []step
-}
-
-// sorted returns how many rows a plan has sorted.
-func (s step) sorted() (rows float64) {
-	if s.Type == "Sort" || s.Type == "Incremental Sort" {
-		rows = s.Plans[0].Rows * s.Plans[0].Loops
-	}
-	for _, part := range s.Plans {
-		rows += part.sorted()
-	}
-	return rows
 }

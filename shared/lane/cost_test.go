@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -196,10 +195,7 @@ func littleLog(t *testing.T, w world, c *pgx.Conn) {
 
 func onlyReads(t *testing.T, w world, c *pgx.Conn) {
 	ctx := t.Context()
-	queries, err := db.Parse(os.DirFS("."))
-	check(t, err)
-	i := slices.IndexFunc(queries, func(q db.Query) bool { return q.Name() == "lane.Acquire" })
-	explain := "EXPLAIN (ANALYZE, WAL, FORMAT JSON) " + queries[i].Text(db.Postgres)
+	explain := "EXPLAIN (ANALYZE, WAL, FORMAT JSON) " + dbtest.Statement(t, "lane.Acquire").Text(db.Postgres)
 
 	// ask acquires in a transaction that begins like the application's. It returns what the acquire
 	// wrote, whether it turned the transaction into a writing one, and what it locked.

@@ -3,7 +3,6 @@ package lane_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/url"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/migrations"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
@@ -32,9 +30,7 @@ type sqlWorld struct {
 
 func newSQLWorld(t *testing.T) sqlWorld {
 	t.Helper()
-	owner := dbtest.NewDatabase(t)
-	_, err := migrate.Postgres(t.Context(), owner, slog.New(slog.DiscardHandler))
-	check(t, err)
+	owner := dbtest.Migrated(t)
 	login := dbtest.AsLogin(owner)
 	skew := new(db.Skew)
 	d, err := postgres.Open(postgres.Config{URL: login, Schema: migrations.Latest(), Skew: skew})

@@ -3,7 +3,6 @@ package memory_test
 import (
 	"database/sql"
 	"io/fs"
-	"log/slog"
 	"slices"
 	"testing"
 
@@ -33,10 +32,7 @@ func TestMemoriesFromBeforeTheIndexAreFound(t *testing.T) {
 		fromBefore(t, w, goose.DialectSQLite3, write, migrations.SQLite())
 	})
 	t.Run("postgres", func(t *testing.T) {
-		e := dbtest.Env{Engine: dbtest.OnPostgres, URL: dbtest.NewDatabase(t)}
-		if _, err := migrate.Postgres(t.Context(), e.URL, slog.New(slog.DiscardHandler)); err != nil {
-			t.Fatal(err)
-		}
+		e := dbtest.Env{Engine: dbtest.OnPostgres, URL: dbtest.Migrated(t)}
 		d, err := postgres.Open(postgres.Config{URL: dbtest.AsLogin(e.URL)})
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +14,6 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 )
 
@@ -46,16 +44,6 @@ func crowd(t testing.TB, w world, q raw, n int) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// statement returns the text of a query of the package.
-func statement(t testing.TB, name string, engine db.Dialect) string {
-	t.Helper()
-	queries, err := db.Parse(os.DirFS("."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return queries[slices.IndexFunc(queries, func(q db.Query) bool { return q.Name() == name })].Text(engine)
 }
 
 // vacuum does what autovacuum would do in the meantime. Without statistics, the join of the found
@@ -130,7 +118,7 @@ func TestASearchIsABoundedReadOnPostgres(t *testing.T) {
 			rowsBefore, scansBefore, byWordsBefore := touched()
 			var plan json.RawMessage
 			args := []any{string(w.Workspace), c.words, c.prefix, nil, nil, 0, false, 20, 0}
-			if err := tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+statement(t, "memory.Search", db.Postgres), args...).Scan(&plan); err != nil {
+			if err := tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+dbtest.Statement(t, "memory.Search").Text(db.Postgres), args...).Scan(&plan); err != nil {
 				t.Fatal(err)
 			}
 			var explained []struct {
@@ -167,31 +155,7 @@ func TestASearchGoesAlongTheIndexOnSQLite(t *testing.T) {
 	if err != nil || len(items) != 3 || more {
 		t.Errorf("%d memories, and more: %v (%v)", len(items), more, err)
 	}
-	write, read, err := sqlite.OpenPools(sqlite.Config{Path: w.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer write.Close()
-	defer read.Close()
-	rows, err := read.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statement(t, "memory.Search", db.SQLite),
-		string(w.Workspace), "rarely", true, nil, nil, 0, false, 20, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	var plan []string
-	for rows.Next() {
-		var id, parent, unused int
-		var detail string
-		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
-			t.Fatal(err)
-		}
-		plan = append(plan, detail)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	all := strings.Join(plan, "\n")
+	all := strings.Join(w.ExplainSQLite(t, "memory.Search", "rarely", true, nil, nil, 0, false, 20, 0), "\n")
 	for _, part := range []string{"SCAN agent_memory_words VIRTUAL TABLE INDEX", "SEARCH m USING INDEX", "(workspace_id=? AND id=?)"} {
 		if !strings.Contains(all, part) {
 			t.Errorf("%q is not in the plan:\n%s", part, all)

@@ -2,18 +2,11 @@ package outbox_test
 
 import (
 	"context"
-	"encoding/json"
-	"log/slog"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 )
 
@@ -50,59 +43,25 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 // Claims and reads of the due rows use the partial index, however many rows were sent before. The
 // database is the test's own, since plans follow statistics that other tests would change.
 func TestClaimsAreServedByAnIndex(t *testing.T) {
-	owner := dbtest.NewDatabase(t)
-	if _, err := migrate.Postgres(t.Context(), owner, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.Connect(t.Context(), owner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	const workspace = "00000000-0000-7000-8000-0000000000aa"
-	for _, statement := range []string{
-		"ALTER TABLE outbox SET (autovacuum_enabled = off)",
-		"INSERT INTO workspaces (id, slug, name) VALUES ('" + workspace + "', 'many', 'Many')",
-		`INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload, status, max_attempts, due_at, trace_id, sent_at, created_at, updated_at)
-		 SELECT '` + workspace + `', gen_random_uuid(), 'message', 'test', 'key-' || i, 'order-' || i % 10, i, '{}', CASE WHEN i > 4980 THEN 'ready' ELSE 'sent' END,
+	g := dbtest.NewGrown(t)
+	g.Exec(t, "ALTER TABLE outbox SET (autovacuum_enabled = off)")
+	g.Fill(t, `INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload, status, max_attempts, due_at, trace_id, sent_at, created_at, updated_at)
+		 SELECT $1, gen_random_uuid(), 'message', 'test', 'key-' || i, 'order-' || i % 10, i, '{}', CASE WHEN i > 4980 THEN 'ready' ELSE 'sent' END,
 		        5, lk_now(), 'co_test', CASE WHEN i <= 4980 THEN lk_now() END, lk_now(), lk_now()
-		   FROM generate_series(1, 5000) i`,
-		"ANALYZE outbox",
-	} {
-		if _, err := conn.Exec(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
-	}
-	queries, err := db.Parse(os.DirFS("."))
-	if err != nil {
-		t.Fatal(err)
-	}
+		   FROM generate_series(1, 5000) i`)
+	g.Exec(t, "ANALYZE outbox")
 	for name, args := range map[string][]any{
-		"outbox.Claim": {workspace, `["test"]`, `[]`, 1, "me", "00000000-0000-7000-8000-000000000001", 1000, "{}", "[]", "[]"},
-		"outbox.Due":   {workspace, `["test"]`, 100},
+		"outbox.Claim": {`["test"]`, `[]`, 1, "me", "00000000-0000-7000-8000-000000000001", 1000, "{}", "[]", "[]"},
+		"outbox.Due":   {`["test"]`, 100},
 	} {
-		q := queries[slices.IndexFunc(queries, func(q db.Query) bool { return q.Name() == name })]
-		tx, err := conn.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tx.Exec(t.Context(), "SELECT lk_enter('"+workspace+"')"); err != nil {
-			t.Fatal(err)
-		}
-		var plan json.RawMessage
-		if err := tx.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) "+q.Text(db.Postgres), args...).Scan(&plan); err != nil {
-			t.Fatal(err)
-		}
+		plan := g.Explain(t, name, args...).String()
 		for _, index := range []string{"outbox_due", "outbox_open"} {
-			if !strings.Contains(string(plan), `"`+index+`"`) {
+			if !strings.Contains(plan, `"`+index+`"`) {
 				t.Errorf("%s does not go along %s: %s", name, index, plan)
 			}
 		}
-		if strings.Contains(string(plan), "Seq Scan") {
+		if strings.Contains(plan, "Seq Scan") {
 			t.Errorf("%s reads the whole table: %s", name, plan)
-		}
-		if err := tx.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

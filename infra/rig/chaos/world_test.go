@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"sync/atomic"
 	"testing"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/infra/rig"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
@@ -77,10 +75,7 @@ CREATE TRIGGER ledger AFTER INSERT ON execution_steps FOR EACH ROW EXECUTE FUNCT
 // newDatabase returns a world that has only a migrated database.
 func newDatabase(t *testing.T) *world {
 	t.Helper()
-	w := &world{owner: dbtest.NewDatabase(t)}
-	if _, err := migrate.Postgres(t.Context(), w.owner, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
+	w := &world{owner: dbtest.Migrated(t)}
 	var err error
 	if w.admin, err = pgx.Connect(t.Context(), superuser(t, w.owner)); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
@@ -172,9 +171,7 @@ func newBase(t testing.TB, engine, key string, world *outside.World) *base {
 		b.direct = newSide(t, b.open(t, b.url), 0, b.environ(world.URL)...)
 		return b
 	}
-	owner := dbtest.NewDatabase(t)
-	_, err := migrate.Postgres(t.Context(), owner, slog.New(slog.DiscardHandler))
-	check(t, err)
+	owner := dbtest.Migrated(t)
 	at, err := url.Parse(owner)
 	check(t, err)
 	server, err := url.Parse(dbtest.Servers(t).PostgresURL)

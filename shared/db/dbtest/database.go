@@ -37,7 +37,8 @@ var pooledRole = fmt.Sprintf("%s_%d", loginRole, os.Getpid()%100)
 
 type urls struct{ direct, pooled string }
 
-// Made once per process: the servers, the migrated Postgres database, the migrated SQLite file.
+// Made once per process: the servers, the migrated Postgres database, the one to be copied, the migrated
+// SQLite file.
 // They end with the process.
 var (
 	running = sync.OnceValues(func() (*servers.Set, error) {
@@ -55,6 +56,13 @@ var (
 			return urls{}, err
 		}
 		return urls{as(set.PostgresURL, loginRole, name), as(set.PgBouncerURL, pooledRole, name)}, nil
+	})
+	model = sync.OnceValues(func() (string, error) {
+		set, err := running()
+		if err != nil {
+			return "", err
+		}
+		return ensureModel(set.PostgresURL)
 	})
 	template = sync.OnceValues(makeFile)
 )
@@ -93,6 +101,11 @@ func absent(t testing.TB, err error) {
 // the URL of the database's owner.
 func NewDatabase(t testing.TB) string {
 	t.Helper()
+	return newDatabase(t, "")
+}
+
+func newDatabase(t testing.TB, like string) string {
+	t.Helper()
 	set := Servers(t)
 	name := fmt.Sprintf("lk_%d_%d", os.Getpid(), time.Now().UnixNano())
 	ctx := context.Background()
@@ -104,7 +117,7 @@ func NewDatabase(t testing.TB) string {
 	if err := ensureRoles(ctx, admin); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s OWNER %s", name, ownerRole)); err != nil {
+	if _, err := admin.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s OWNER %s%s", name, ownerRole, like)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -121,6 +134,17 @@ func NewDatabase(t testing.TB) string {
 	return as(set.PostgresURL, ownerRole, name)
 }
 
+// Migrated makes a new database with the current schema on the test cluster. It returns the URL of the
+// database's owner.
+func Migrated(t testing.TB) string {
+	t.Helper()
+	from, err := model()
+	if err != nil {
+		absent(t, err)
+	}
+	return newDatabase(t, " TEMPLATE "+from)
+}
+
 // AsLogin returns a database's URL for the role that functions log in as.
 func AsLogin(owner string) string {
 	u, err := url.Parse(owner)
@@ -134,30 +158,60 @@ func AsLogin(owner string) string {
 // ensureDatabase makes and migrates the database of this schema, once for all packages that are
 // tested concurrently.
 func ensureDatabase(admin string) (string, error) {
+	name := "lanekeeper_test_" + checksum(migrations.Postgres())
+	return name, alone(admin, func(ctx context.Context, c *pgx.Conn) error {
+		var there bool
+		if err := c.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&there); err != nil {
+			return err
+		}
+		if !there {
+			if _, err := c.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s OWNER %s", name, ownerRole)); err != nil {
+				return err
+			}
+		}
+		_, err := migrate.Postgres(ctx, as(admin, ownerRole, name), slog.New(slog.DiscardHandler))
+		return err
+	})
+}
+
+// ensureModel makes the migrated database that [Migrated] copies, once for all packages. Nobody connects to
+// it later: Postgres copies no database that is in use.
+func ensureModel(admin string) (string, error) {
+	name := "lanekeeper_model_" + checksum(migrations.Postgres())
+	return name, alone(admin, func(ctx context.Context, c *pgx.Conn) error {
+		var complete bool
+		err := c.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)", name).Scan(&complete)
+		if err != nil || complete {
+			return err
+		}
+		for _, statement := range []string{"DROP DATABASE IF EXISTS %s", "CREATE DATABASE %s OWNER " + ownerRole} {
+			if _, err := c.Exec(ctx, fmt.Sprintf(statement, name)); err != nil {
+				return err
+			}
+		}
+		if _, err := migrate.Postgres(ctx, as(admin, ownerRole, name), slog.New(slog.DiscardHandler)); err != nil {
+			return err
+		}
+		_, err = c.Exec(ctx, fmt.Sprintf("ALTER DATABASE %s IS_TEMPLATE true", name))
+		return err
+	})
+}
+
+// alone makes databases while no other package does. The roles are there.
+func alone(admin string, fn func(context.Context, *pgx.Conn) error) error {
 	ctx := context.Background()
 	c, err := pgx.Connect(ctx, admin)
 	if err != nil {
-		return "", fmt.Errorf("connect to the test Postgres: %w", err)
+		return fmt.Errorf("connect to the test Postgres: %w", err)
 	}
 	defer c.Close(ctx)
-	name := "lanekeeper_test_" + checksum(migrations.Postgres())
 	if _, err := c.Exec(ctx, "SELECT pg_advisory_lock(7364)"); err != nil {
-		return "", err
+		return err
 	}
 	if err := ensureRoles(ctx, c); err != nil {
-		return "", err
+		return err
 	}
-	var there bool
-	if err := c.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&there); err != nil {
-		return "", err
-	}
-	if !there {
-		if _, err := c.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s OWNER %s", name, ownerRole)); err != nil {
-			return "", err
-		}
-	}
-	_, err = migrate.Postgres(ctx, as(admin, ownerRole, name), slog.New(slog.DiscardHandler))
-	return name, err
+	return fn(ctx, c)
 }
 
 func ensureRoles(ctx context.Context, c *pgx.Conn) error {

@@ -6,7 +6,6 @@ package dbtest
 import (
 	"context"
 	"embed"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/migrations"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
@@ -84,11 +82,7 @@ func Alone(t testing.TB, engine string) Env {
 	if engine == OnSQLite {
 		return New(t, engine) // each test has its own file
 	}
-	owner := NewDatabase(t)
-	if _, err := migrate.Postgres(t.Context(), owner, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
-	e := Env{Engine: engine, URL: AsLogin(owner)}
+	e := Env{Engine: engine, URL: AsLogin(Migrated(t))}
 	e.DB, e.Skew = e.Open(t, 0)
 	e.Workspace = NewWorkspace(t, e.DB)
 	return e
