@@ -90,7 +90,7 @@ func (w *world) asked(t testing.TB, status int, method, path, token, body string
 
 // TestAnAgentByHTTP tells the life of an agent, from its registration to its end.
 func TestAnAgentByHTTP(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		g := newGate(t, e)
 		id := ids()
 		path := agentsPath + "/" + id
@@ -201,7 +201,7 @@ func TestAnAgentByHTTP(t *testing.T) {
 // TestAReportOnAnOldAttemptIsAnOrderToStop: whoever lost a task can't change it, whatever attempt it
 // names.
 func TestAReportOnAnOldAttemptIsAnOrderToStop(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		g := newGate(t, e)
 		other := ids()
 		g.registered(t, g.Workspace, other)
@@ -254,7 +254,7 @@ func TestAReportOnAnOldAttemptIsAnOrderToStop(t *testing.T) {
 
 // TestAHardTerminationGivesTheTasksToOthers at once, and its token is no longer valid.
 func TestAHardTerminationGivesTheTasksToOthers(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		g := newGate(t, e)
 		token := minted(t, g.agents, g.Workspace, working, 2)
 		var runs, spent, waits taskTold
@@ -310,7 +310,7 @@ func TestAHardTerminationGivesTheTasksToOthers(t *testing.T) {
 // TestAClaimGivesTheClearValues, and nothing else does. A task that names a secret which is not there
 // fails, and the next one is given.
 func TestAClaimGivesTheClearValues(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		g := newGate(t, e)
 		token := minted(t, g.agents, g.Workspace, working, 2)
 		path := agentsPath + "/" + working
@@ -348,7 +348,7 @@ func TestAClaimGivesTheClearValues(t *testing.T) {
 // TestSecretsOfATaskAreItsAgentsAlone: what stands in a task's input under the name of a secret is
 // encrypted, shown to nobody, and given to the agent that claims the task.
 func TestSecretsOfATaskAreItsAgentsAlone(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		g := newGate(t, e)
 		token := minted(t, g.agents, g.Workspace, working, 2)
 		const given = `{"n":1,"password":"hunter2","steps":[{"apiToken":"xyzzy"}]}`
@@ -417,7 +417,7 @@ func TestOnlyAClaimTellsSensitiveInput(t *testing.T) {
 
 // TestAClaimThatIsNotAnsweredIsGivenBack: nobody works on its attempt.
 func TestAClaimThatIsNotAnsweredIsGivenBack(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, func(d *api.Deps) {
 			keyless, err := secret.New(e.DB, nil)
 			if err != nil {
@@ -444,7 +444,7 @@ func TestAClaimThatIsNotAnsweredIsGivenBack(t *testing.T) {
 
 // TestABrokenClaimLeavesOthersAttempts: an agent fails no attempt that another one holds.
 func TestABrokenClaimLeavesOthersAttempts(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		var other string
 		var w *world
 		w = newWorld(t, e, func(d *api.Deps) {
@@ -479,7 +479,7 @@ func TestABrokenClaimLeavesOthersAttempts(t *testing.T) {
 
 // TestAnAgentIsItselfAlone: an agent acts for itself, not for another agent.
 func TestAnAgentIsItselfAlone(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		g := newGate(t, e)
 		other := ids()
 		g.registered(t, g.Workspace, other)
@@ -508,7 +508,7 @@ func TestAnAgentIsItselfAlone(t *testing.T) {
 
 // TestWhatAHeartbeatCosts: one round trip for the token, and one for the heartbeat.
 func TestWhatAHeartbeatCosts(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		g := newGate(t, e)
 		token := minted(t, g.agents, g.Workspace, working, 2)
 		for range 3 {

@@ -84,7 +84,7 @@ func (c caller) expected(r api.Route) int {
 
 // TestEveryRouteForEveryCaller calls each route as each kind of caller.
 func TestEveryRouteForEveryCaller(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		g := newGate(t, e)
 		callers := g.callers(t)
 		table := api.Routes()

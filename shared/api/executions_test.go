@@ -93,7 +93,7 @@ func TestExecutionsByHTTP(t *testing.T) {
 
 // Only the execution's own agent sees the secrets in an execution's input.
 func TestSecretsOfAnInputAreItsAgentsAlone(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		agents := map[string]string{"token-of-ada": "ada", "token-of-eve": "eve"}
 		w := newWorld(t, e, func(d *api.Deps) {
 			d.Auth = auth.New(tokens(e.Workspace), func(_ context.Context, token string) (auth.Principal, error) {

@@ -116,7 +116,7 @@ type switchTold struct {
 // TestWhatASwitchStoppedGoesOn: when a kill switch is released, the work that looks only after minutes whether
 // it is on is due at once.
 func TestWhatASwitchStoppedGoesOn(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		kicked := 0
 		w := newWorld(t, e, func(d *api.Deps) {
 			d.Outbox = d.Approvals.Outbox

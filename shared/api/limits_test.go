@@ -20,7 +20,7 @@ import (
 // The rate limit of principals is a setting of the workspace. It is read together with the limit's
 // state.
 func TestAPrincipalMayAskAsOftenAsIsSet(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		var at atomic.Int64
 		w := newWorld(t, e, func(d *api.Deps) {
 			limiter, err := ratelimit.New(d.DB)

@@ -32,7 +32,7 @@ func (w *world) scrape(t *testing.T, r *http.Request) observetest.Text {
 // A person and a key read what rows tell of their own workspace, and nothing that this process
 // counts for all workspaces. The installation's admin reads both, of all workspaces.
 func TestMetricsOfAWorkspace(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		const person, key, narrow, agent = "a-person", "a-key", "a-narrow-key", "an-agent"
 		w := newWorld(t, e, func(d *api.Deps) {
 			d.Meters = observe.New()

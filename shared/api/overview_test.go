@@ -167,7 +167,7 @@ type seen struct {
 
 // TestTheOverviewOfAFreshWorkspace is idle and works, on each engine.
 func TestTheOverviewOfAFreshWorkspace(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, func(d *api.Deps) { d.BeatEvery = 30 * time.Minute })
 		var o seen
 		w.must(t, 200, "GET", "/api/v1/overview", "", &o)

@@ -9,7 +9,7 @@ import (
 )
 
 func TestPersonas(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e)
 		type item struct {
 			Name, DisplayName, Instructions, Language, CreatedBy string

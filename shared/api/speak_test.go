@@ -15,7 +15,7 @@ import (
 // TestAnAgentActsForWhatIsItsOwn: an agent reads and ends only its own executions, and begins
 // children only of these.
 func TestAnAgentActsForWhatIsItsOwn(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		g := newGate(t, e)
 		token := minted(t, g.agents, g.Workspace, working, 2)
 		ask := func(status int, method, path, body string, into any) {

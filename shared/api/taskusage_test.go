@@ -94,7 +94,7 @@ func TestUsageOfATaskByHTTP(t *testing.T) {
 }
 
 func TestWhatTasksUsedByHTTP(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		begun := time.Now()
 		w := newWorld(t, e, func(d *api.Deps) { d.Clock = func() time.Time { return begun } }) // "today" begins once, also around midnight
 		for i := range 3 {

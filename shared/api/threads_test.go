@@ -49,7 +49,7 @@ type sentTold struct {
 
 // conversing runs fn with a world whose outbox is sent when fn calls send.
 func conversing(t *testing.T, fn func(t *testing.T, w *world, said *spoken, send func())) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		kicked := 0
 		w := newWorld(t, e, func(d *api.Deps) { d.Kick = func(db.Workspace) { kicked++ } })
 		said := &spoken{}

@@ -244,7 +244,7 @@ func tokens(ws db.Workspace) auth.Verifier {
 
 func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 	t.Helper()
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
 }
 
 // onOne returns a world for tests that do not depend on the engine.

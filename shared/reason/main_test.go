@@ -63,7 +63,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 
 func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 	t.Helper()
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
 }
 
 // logged records the log.

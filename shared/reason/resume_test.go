@@ -177,7 +177,7 @@ func TestARunResumesFromEveryEntryOfItsJournal(t *testing.T) {
 		"no step allowed":                      {retries: 2, steps: 0},
 		"an answer behind a mistake, no retry": {answers: [][]string{slices.Concat(unknown, good)}, retries: 0, steps: 20},
 	}
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		for name, p := range plays {
 			t.Run(name, func(t *testing.T) {
 				(&stage{world: newWorld(t, e)}).resumesFromEverywhere(t, p)
@@ -215,7 +215,7 @@ type quiet struct{ testing.TB }
 func (quiet) Errorf(string, ...any) {}
 
 func TestAnyRunResumesFromAnywhere(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		s := &stage{world: newWorld(t, e)}
 		rapid.Check(t, func(rt *rapid.T) {
 			p := plays().Draw(rt, "play")
@@ -285,7 +285,7 @@ func (f modelFunc) Generate(ctx context.Context, req llm.Request, _ func(llm.Del
 func (modelFunc) Name() string { return "func" }
 
 func TestARunThatKeepsDyingEndsAsOneThatDoesNot(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		s := &stage{world: newWorld(t, e)}
 		rapid.Check(t, func(rt *rapid.T) {
 			p := plays().Draw(rt, "play")

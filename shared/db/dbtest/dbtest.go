@@ -46,11 +46,17 @@ type Env struct {
 // leaves PgBouncer out: our code is the same there as on Postgres.
 func Each(t *testing.T, fn func(t *testing.T, e Env)) {
 	t.Helper()
-	engines := []string{OnSQLite, OnPostgres, OnPgBouncer}
-	if testing.Short() {
-		engines = engines[:2]
+	Both(t, fn)
+	if !testing.Short() {
+		t.Run(OnPgBouncer, func(t *testing.T) { fn(t, New(t, OnPgBouncer)) })
 	}
-	for _, engine := range engines {
+}
+
+// Both runs fn on SQLite and on Postgres, each time in a fresh workspace. It is for code above the stores:
+// what a transaction pooler can break is in the engine and in the statements, whose tests use [Each].
+func Both(t *testing.T, fn func(t *testing.T, e Env)) {
+	t.Helper()
+	for _, engine := range []string{OnSQLite, OnPostgres} {
 		t.Run(engine, func(t *testing.T) { fn(t, New(t, engine)) })
 	}
 }
@@ -108,9 +114,6 @@ func (e Env) Open(t testing.TB, conns int32) (*db.DB, *db.Skew) {
 func (e Env) open(conns int32, skew *db.Skew) (*db.DB, error) {
 	if e.Engine == OnSQLite {
 		return sqlite.Open(context.Background(), sqlite.Config{Path: e.URL, Schema: migrations.Latest(), Skew: skew})
-	}
-	if conns == 0 {
-		conns = 4
 	}
 	return postgres.Open(postgres.Config{URL: e.URL, MaxConns: conns, Schema: migrations.Latest(), Skew: skew})
 }

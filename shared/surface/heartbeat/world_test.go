@@ -152,7 +152,7 @@ func newProcess(t testing.TB, e dbtest.Env, model llm.Model, more ...skill.Skill
 
 func onEach(t *testing.T, fn func(t *testing.T, e dbtest.Env)) {
 	t.Helper()
-	dbtest.Each(t, fn)
+	dbtest.Both(t, fn)
 }
 
 // another returns the same world as another process sees it.
