@@ -43,21 +43,25 @@ type Env struct {
 }
 
 // Each runs fn on every engine, each time in a fresh workspace. A short run, which is the race detector's,
-// leaves PgBouncer out: our code is the same there as on Postgres.
+// uses Postgres alone: our code is the same on the others, and there it runs side by side.
 func Each(t *testing.T, fn func(t *testing.T, e Env)) {
 	t.Helper()
-	Both(t, fn)
-	if !testing.Short() {
-		t.Run(OnPgBouncer, func(t *testing.T) { fn(t, New(t, OnPgBouncer)) })
-	}
+	on(t, fn, OnSQLite, OnPostgres, OnPgBouncer)
 }
 
-// Both runs fn on SQLite and on Postgres, each time in a fresh workspace. It is for code above the stores:
-// what a transaction pooler can break is in the engine and in the statements, whose tests use [Each].
+// Both is Each without PgBouncer. It is for code above the stores: what a transaction pooler can break is in
+// the engine and in the statements, whose tests use [Each].
 func Both(t *testing.T, fn func(t *testing.T, e Env)) {
 	t.Helper()
-	for _, engine := range []string{OnSQLite, OnPostgres} {
-		t.Run(engine, func(t *testing.T) { fn(t, New(t, engine)) })
+	on(t, fn, OnSQLite, OnPostgres)
+}
+
+func on(t *testing.T, fn func(t *testing.T, e Env), engines ...string) {
+	t.Helper()
+	for _, engine := range engines {
+		if !testing.Short() || engine == OnPostgres {
+			t.Run(engine, func(t *testing.T) { fn(t, New(t, engine)) })
+		}
 	}
 }
 
