@@ -176,8 +176,13 @@ func TestAKillSwitchByHTTP(t *testing.T) {
 		if w.must(t, 200, http.MethodDelete, path+"/"+all.ID, "", &all); all.Active {
 			t.Errorf("deleted %+v", all)
 		}
-		w.refused(t, 404, "not_found", http.MethodDelete, path+"/"+all.ID, "")
-		w.refused(t, 404, "not_found", http.MethodPost, path+"/"+all.ID+"/release", "")
+		var again switchTold
+		if w.must(t, 200, http.MethodDelete, path+"/"+all.ID, "", &again); again != all {
+			t.Errorf("deleted again: %+v, want %+v", again, all)
+		}
+		if was := w.recorded(t, "kill_switch.release")["wasOn"]; was != false {
+			t.Errorf("recorded is that it was on: %v", was)
+		}
 		w.must(t, 201, http.MethodPost, path, `{"scope":"skill","target":"look"}`, &k)
 
 		for body, at := range map[string]string{

@@ -118,19 +118,22 @@ func (s *server) releaseSwitch(ctx context.Context, in *releaseSwitchInput) (*an
 var halting = []string{approval.Topic, inbox.Topic, turn.Topic, worker.Topic}
 
 // deleteSwitch is releaseSwitch. The record of the switch remains, and what the switch stopped goes on at
-// once.
+// once. A switch that was released before stays as it is.
 func (s *server) deleteSwitch(ctx context.Context, in *IDPath) (*answer[switchItem], error) {
 	by, _ := auth.From(ctx)
 	var k halt.Switch
+	var was bool
 	err := s.change(ctx, "kill_switch.release", func(ctx context.Context, tx *db.Tx) (err error) {
+		on := s.Switches.On(tx.Later())
 		k, err = s.Switches.Release(ctx, tx, in.id(), by.String())
+		was = slices.ContainsFunc(*on, func(other halt.Switch) bool { return other.ID == k.ID })
 		if err == nil && s.Outbox != nil {
 			for _, topic := range halting {
 				s.Outbox.AllDueNow(tx.Later(), topic)
 			}
 		}
 		return err
-	}, "id", in.id(), "scope", &k.Scope, "target", &k.Target)
+	}, "id", in.id(), "scope", &k.Scope, "target", &k.Target, "was_on", &was)
 	if err != nil {
 		return nil, err
 	}

@@ -57,8 +57,8 @@ type Switch struct {
 	ReleasedAt *time.Time
 }
 
-// ErrNotFound says that there is no such switch, or that it is not on.
-var ErrNotFound = errors.New("no such kill switch is on")
+// ErrNotFound says that there is no such switch.
+var ErrNotFound = errors.New("no such kill switch")
 
 // Set turns a switch on and returns it. A switch that is already on stays as it is. Errors:
 // [problem.InvalidError].
@@ -79,10 +79,11 @@ func (s *Store) Set(ctx context.Context, tx *db.Tx, k Switch) (Switch, error) {
 	return db.First(on, errors.New("the kill switch that was set is not there"))
 }
 
-// Release turns a switch off. Errors: [ErrNotFound].
+// Release turns a switch off and returns it. A switch that is off already stays as it is. Errors: [ErrNotFound].
 func (s *Store) Release(ctx context.Context, tx *db.Tx, id, by string) (Switch, error) {
+	tx.Later().Exec(s.q.Release, id, by)
 	var released []Switch
-	if err := tx.Each(ctx, switches(&released), s.q.Release, id, by); err != nil {
+	if err := tx.Each(ctx, switches(&released), s.q.Get, id); err != nil {
 		return Switch{}, fmt.Errorf("release a kill switch: %w", err)
 	}
 	return db.First(released, ErrNotFound)

@@ -29,5 +29,4 @@ SELECT id, scope, target, reason, set_by, set_at, released_by, released_at
 
 -- name: Release
 UPDATE kill_switches SET released_by = $3, released_at = lk_now()
- WHERE workspace_id = $1 AND id = $2 AND released_at IS NULL
-RETURNING id, scope, target, reason, set_by, set_at, released_by, released_at;
+ WHERE workspace_id = $1 AND id = $2 AND released_at IS NULL;

@@ -87,8 +87,15 @@ func TestKillSwitches(t *testing.T) {
 		if err := release(whole.ID); err != nil || on().Run("other", "x") != "" {
 			t.Errorf("released: %v", err)
 		}
-		if err := release(whole.ID); !errors.Is(err, halt.ErrNotFound) {
+		first, err := w.s.Get(t.Context(), w.Workspace, whole.ID)
+		if err := errors.Join(err, release(whole.ID)); err != nil {
 			t.Errorf("released twice: %v", err)
+		}
+		if again, err := w.s.Get(t.Context(), w.Workspace, whole.ID); err != nil || !again.ReleasedAt.Equal(*first.ReleasedAt) {
+			t.Errorf("released again at %v, before at %v, %v", again.ReleasedAt, first.ReleasedAt, err)
+		}
+		if err := release("8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"); !errors.Is(err, halt.ErrNotFound) {
+			t.Errorf("one that is not there: %v", err)
 		}
 		if all, err := w.s.List(t.Context(), w.Workspace, halt.Filter{Limit: 10}); err != nil || len(all) != 4 || all[0].ReleasedBy != "user:2" {
 			t.Errorf("listed %+v, %v", all, err)
