@@ -307,7 +307,7 @@ func routes(s *server) []route {
 			caller: "the Engine Room, lanekeeper site-keys", summary: "Let the visitors of a web site chat; the key is shown this once"},
 		{method: get, path: v1 + "/site-keys/{id}", id: "get-site-key", least: auth.Member, handler: typed(s.getSiteKey), refusals: []int{404},
 			caller: "the Engine Room, lanekeeper site-keys", summary: "One of them"},
-		{method: http.MethodPatch, path: v1 + "/site-keys/{id}", id: "patch-site-key", least: auth.Admin, handler: typed(s.patchSiteKey), refusals: []int{404},
+		{method: http.MethodPatch, path: v1 + "/site-keys/{id}", id: "patch-site-key", least: auth.Admin, handler: typed(s.patchSiteKey), refusals: []int{404, 412},
 			caller: "the Engine Room, lanekeeper site-keys", summary: "Change the given fields of a site key"},
 		{method: http.MethodDelete, path: v1 + "/site-keys/{id}", id: "revoke-site-key", least: auth.Admin, handler: typed(s.revokeSiteKey), refusals: []int{404},
 			caller: "the Engine Room, lanekeeper site-keys", summary: "Revoke a site key, from the next request on"},

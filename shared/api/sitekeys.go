@@ -1,7 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"time"
 
@@ -107,6 +110,17 @@ func (s *server) servesChat(ctx context.Context, name string) error {
 	return nil
 }
 
+// siteKeyTag returns a site key's ETag. It covers what can be changed, because the key changes in other
+// ways whenever it is used.
+func siteKeyTag(k auth.APIKey) string {
+	sum := sha256.Sum256(object("name", k.Name, "origins", append([]string{}, k.Origins...), "persona", personaOfKey(k), "revoked", k.RevokedAt != nil))
+	return `"` + hex.EncodeToString(sum[:16]) + `"`
+}
+
+func siteKeyOutput(k auth.APIKey) *versioned[SiteKeyItem] {
+	return &versioned[SiteKeyItem]{ETag: siteKeyTag(k), Body: siteKeyOf(k)}
+}
+
 // siteKey reads a site key. Keys of programs are not found.
 func (s *server) siteKey(ctx context.Context, in *IDPath) (auth.APIKey, error) {
 	k, err := s.People.Key(ctx, workspace(ctx), in.id())
@@ -117,23 +131,24 @@ func (s *server) siteKey(ctx context.Context, in *IDPath) (auth.APIKey, error) {
 }
 
 // getSiteKey is called by GET /api/v1/site-keys/{id}.
-func (s *server) getSiteKey(ctx context.Context, in *IDPath) (*answer[SiteKeyItem], error) {
+func (s *server) getSiteKey(ctx context.Context, in *IDPath) (*versioned[SiteKeyItem], error) {
 	k, err := s.siteKey(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	return answered(siteKeyOf(k)), nil
+	return siteKeyOutput(k), nil
 }
 
 // patchSiteKey is called by PATCH /api/v1/site-keys/{id}.
 func (s *server) patchSiteKey(ctx context.Context, in *struct {
 	IDPath
+	IfMatch
 	Body struct {
 		Name    *string   `json:"name,omitempty" minLength:"1" maxLength:"200"`
 		Origins *[]string `json:"origins,omitempty" maxItems:"20" doc:"All of them: they replace those of before"`
 		Persona *string   `json:"persona,omitempty" maxLength:"63"`
 	}
-}) (*answer[SiteKeyItem], error) {
+}) (*versioned[SiteKeyItem], error) {
 	if in.Body.Persona != nil {
 		if err := s.servesChat(ctx, *in.Body.Persona); err != nil {
 			return nil, err
@@ -141,13 +156,19 @@ func (s *server) patchSiteKey(ctx context.Context, in *struct {
 	}
 	var k auth.APIKey
 	err := s.change(ctx, "site_key.update", func(ctx context.Context, tx *db.Tx) (err error) {
+		if in.IfMatch.IfMatch != "" { // without edits it only locks the row
+			present, err := s.People.EditSiteKey(ctx, tx, in.id(), auth.SiteKeyEdits{})
+			if err := cmp.Or(err, in.matchesTag(siteKeyTag(present))); err != nil {
+				return err
+			}
+		}
 		k, err = s.People.EditSiteKey(ctx, tx, in.id(), auth.SiteKeyEdits{Name: in.Body.Name, Origins: in.Body.Origins, Persona: in.Body.Persona})
 		return err
 	}, "id", in.id(), "name", &k.Name, "origins", &k.Origins, "persona", &k.Persona)
 	if err != nil {
 		return nil, err
 	}
-	return answered(siteKeyOf(k)), nil
+	return siteKeyOutput(k), nil
 }
 
 // revokeSiteKey is called by DELETE /api/v1/site-keys/{id}.
