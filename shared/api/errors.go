@@ -51,6 +51,7 @@ var (
 	noWorkspace = problem.New(http.StatusNotFound, "not_found", "you belong to no workspace of the id that workspaceId names")
 	noThread    = problem.New(http.StatusNotFound, "not_found", "the thread that threadId names is not in this workspace")
 	noSpeaker   = problem.New(http.StatusNotFound, "not_found", "the execution that executionId names is not in this workspace")
+	notYours    = problem.New(http.StatusForbidden, "forbidden", "the execution is not yours: an agent has only those that it began")
 	noParent    = problem.New(http.StatusNotFound, "not_found", "the execution that parentExecutionId names is not in this workspace")
 	internal    = problem.New(http.StatusInternalServerError, "internal", "something went wrong here; the log says more under the trace")
 

@@ -232,8 +232,8 @@ func (s *server) createKey(ctx context.Context, in *struct {
 	Body struct {
 		Name      string       `json:"name" minLength:"1" maxLength:"200"`
 		Kind      auth.KeyKind `json:"kind,omitempty" enum:"api,site" default:"api"`
-		Role      auth.Role    `json:"role,omitempty" enum:"OWNER,ADMIN,MEMBER" doc:"Of an api key; at most the caller's"`
-		Scopes    []auth.Scope `json:"scopes,omitempty" maxItems:"20" doc:"Of an api key, such as skills:read or *"`
+		Role      auth.Role    `json:"role,omitempty" enum:"OWNER,ADMIN,MEMBER" doc:"Needed for an api key, and of one alone; at most the caller's"`
+		Scopes    []auth.Scope `json:"scopes,omitempty" maxItems:"20" doc:"Needed for an api key, and of one alone: 1 to 20, such as skills:read, *:write or *"`
 		Origins   []string     `json:"origins,omitempty" maxItems:"20" doc:"Of a site key: the origins of its pages, such as https://example.com"`
 		ExpiresAt *time.Time   `json:"expiresAt,omitempty"`
 	}
@@ -302,7 +302,7 @@ func (s *server) startSession(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &signedIn{*cookie, s.meOf(p)}, nil
+	return &signedIn{*cookie, s.introduce(ctx, p)}, nil
 }
 
 var noSession = problem.New(http.StatusConflict, "no_session",
@@ -327,7 +327,7 @@ func (s *server) chooseWorkspace(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &signedIn{*cookie, s.meOf(p)}, nil
+	return &signedIn{*cookie, s.introduce(ctx, p)}, nil
 }
 
 // endSession ends the session. It is called by DELETE /api/v1/session.

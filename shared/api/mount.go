@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"path"
@@ -158,7 +157,7 @@ func encode(w io.Writer, v any) error {
 func decode(data []byte, v any) error {
 	err := json.Unmarshal(data, v)
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("expected %s to be of type %s", e.Field, e.Type)
+		return errors.New(misfitIn + e.Field + ": " + expected(e.Type.Kind()))
 	}
 	return err
 }

@@ -80,7 +80,7 @@ func (s *server) getPersona(ctx context.Context, in *PersonaPath) (*versioned[pe
 // putPersona stores a new version of a persona. Fields that the request omits get their defaults.
 // It is called by the Engine Room and by scripts.
 func (s *server) putPersona(ctx context.Context, in *struct {
-	PersonaPath
+	Name string `path:"name" maxLength:"63" pattern:"^[A-Za-z0-9][A-Za-z0-9_.-]*$" patternDescription:"letters, digits and . _ - that begin with a letter or a digit" doc:"flowpilot, visitor_chat, or one of your own"`
 	IfMatch
 	Body struct {
 		DisplayName  string            `json:"displayName,omitempty" maxLength:"100"`

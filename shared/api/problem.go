@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +47,11 @@ func refusedFields(errs []error) *problem.Problem {
 			continue // Validate adds no others
 		}
 		at, what := located(d.Location), worded(d.Message)
-		if what == "unexpected property" && strings.Count(at, ".") > 1 {
+		if field, ok := strings.CutPrefix(d.Message, misfitIn); ok {
+			field, what, _ = strings.Cut(field, ": ")
+			at = located("body." + field)
+		}
+		if what == "unexpected property" && at == d.Location && strings.Count(at, ".") > 1 {
 			at = at[:strings.LastIndex(at, ".")] // the name may be any text, so only its place is shown
 		}
 		p.Errors = append(p.Errors, problem.At(at, what))
@@ -55,19 +60,37 @@ func refusedFields(errs []error) *problem.Problem {
 	return p
 }
 
+// misfitIn begins the error of a body that its schema admits and Go's type of a field does not. The field and
+// what was expected follow.
+const misfitIn = "misfit in "
+
+// expected says what a field of a kind takes. Schemas count 5.0 and 1e3 among the integers.
+func expected(k reflect.Kind) string {
+	if k >= reflect.Int && k <= reflect.Uint64 {
+		return "expected an integer of digits alone, without a point or an exponent"
+	}
+	return "expected another value"
+}
+
 var safeLocation = pattern.New(`^(?:body|query|path|header)(?:\.[A-Za-z0-9_$-]{1,64}|\[[0-9]{1,6}\])*$`)
 
-// located removes names from a location that do not have the form of a field's name. Such a name
-// comes from the client and may be any text.
+// located cuts a location before the first name that does not have the form of a field's name. Such a
+// name comes from the client and may be any text.
 func located(location string) string {
 	if safeLocation().MatchString(location) {
 		return location
 	}
-	part, _, _ := strings.Cut(location, ".")
-	if safeLocation().MatchString(part) {
-		return part
+	end := 0
+	for part := range strings.SplitSeq(location, ".") {
+		if end == 0 && !safeLocation().MatchString(part) || !safeLocation().MatchString("body."+part) {
+			break
+		}
+		end += len(part) + len(".")
 	}
-	return "body"
+	if end == 0 {
+		return "body"
+	}
+	return location[:end-len(".")]
 }
 
 var power = pattern.New(`[0-9][0-9.]*e\+[0-9]+`)

@@ -52,7 +52,7 @@ func TestBodies(t *testing.T) {
 		{"1,000 names", `{"x":[` + strings.Repeat(`{"x":1},`, 998) + `{"x":1}]}`, 422, "invalid", "body.x"},
 		{"1,001 names", `{"x":[` + strings.Repeat(`{"x":1},`, 999) + `{"x":1}]}`, 422, "invalid", "body"},
 		{"huge number", `{"holder":"h","ttlSeconds":1e999}`, 422, "invalid", "body.ttlSeconds"},
-		{"integer written as a float", `{"holder":"h","ttlSeconds":1e2}`, 422, "invalid", "body"},
+		{"integer written as a float", `{"holder":"h","ttlSeconds":1e2}`, 422, "invalid", "body.ttlSeconds"},
 		{"no JSON", `{"holder":`, 400, "malformed", ""},
 		{"two values", `{"holder":"a"}{"holder":"b"}`, 400, "malformed", ""},
 		{"byte order mark", "\ufeff{}", 400, "malformed", ""},

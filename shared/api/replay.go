@@ -2,13 +2,19 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
+
+// noPersona is what is wrong with the name of a persona that is not there.
+const noPersona = "expected the name of a persona"
 
 type replayInput struct {
 	TraceID string `path:"traceId" pattern:"^(hb|op|ch|wh|co|wk)_[0-9a-z]{9}_[0-9a-z]{10}$" patternDescription:"a trace id"`
@@ -69,6 +75,9 @@ func (s *server) replayTrace(ctx context.Context, in *replayInput) (*answer[repl
 		}
 	}
 	runs, err := s.Operate.Replay(ctx, workspace(ctx), id, execution, v)
+	if errors.Is(err, persona.ErrNotFound) {
+		return nil, invalid(problem.At("body.persona", noPersona))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -147,6 +156,9 @@ func (s *server) forkTrace(ctx context.Context, in *forkInput) (*forkOutput, err
 		edits.Results[r.Call] = discreet(ctx, r.Content)
 	}
 	forked, err := s.Operate.Fork(ctx, workspace(ctx), id, in.Body.ExecutionID, in.Body.Step, edits)
+	if errors.Is(err, persona.ErrNotFound) {
+		return nil, invalid(problem.At("body.edits.persona", noPersona))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -205,3 +205,20 @@ func TestATraceIsForked(t *testing.T) {
 		}
 	})
 }
+
+// TestAPersonaThatIsNotThere is what a replay and a fork are refused for, and not the trace.
+func TestAPersonaThatIsNotThere(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w, id := beatenTrace(t, w)
+		path := "/api/v1/traces/" + id
+		var r replayed
+		w.must(t, 200, http.MethodPost, path+"/replay", `{}`, &r)
+		if p := w.refused(t, 422, "invalid", http.MethodPost, path+"/replay", `{"persona":"nobody"}`); !p.at("body.persona") {
+			t.Errorf("replay: %+v", p.Errors)
+		}
+		body := `{"step":1,"executionId":"` + r.Executions[0].ExecutionID + `","edits":{"persona":"nobody"}}`
+		if p := w.refused(t, 422, "invalid", http.MethodPost, path+"/fork", body); !p.at("body.edits.persona") {
+			t.Errorf("fork: %+v", p.Errors)
+		}
+	})
+}

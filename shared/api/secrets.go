@@ -23,7 +23,7 @@ func secretItemOf(i secret.Info) secretItem {
 
 type putSecretInput struct {
 	Body struct {
-		Name  string `json:"name" pattern:"^[A-Za-z0-9_.-]+$" patternDescription:"letters, digits and . _ -" maxLength:"64" doc:"What configurations refer to it by: {\"$secret\": name}"`
+		Name  string `json:"name" pattern:"^[.]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$" patternDescription:"letters, digits and . _ -, not dots alone" maxLength:"64" doc:"What configurations refer to it by: {\"$secret\": name}"`
 		Value string `json:"value" minLength:"1" maxLength:"65536" doc:"At most 64 KiB; nothing reads it back"`
 	}
 }

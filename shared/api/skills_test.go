@@ -306,7 +306,7 @@ func TestSkillsThatAreRefused(t *testing.T) {
 		`{"config":{"url":"https://api.example/","headers":{"X":"[redacted]"}}}`:                                        "body.config.headers.X",
 		`{"config":{"url":"https://api.example/","headers":{"Authorization":"Bearer canary"}}}`:                         "body.config.headers.Authorization",
 		`{"config":{"url":"https://api.example/","headers":{"X-Weather-Key":"canary"}}}`:                                "body.config.headers.X-Weather-Key",
-		`{"config":{"url":"https://api.example/","headers":{"can ary":"x"}}}`:                                           "body",
+		`{"config":{"url":"https://api.example/","headers":{"can ary":"x"}}}`:                                           "body.config.headers",
 		`{"parameters":{"type":"string"}}`:                                                                              "body.parameters",
 		`{"parameters":"canary"}`:                                                                                       "body.parameters",
 		`{"parameters":{"type":"object","properties":{"town":{"type":"canary"}},"required":["town"]}}`:                  "body.parameters.properties.town.type",

@@ -259,7 +259,7 @@ func (s *server) namedExecution(ctx context.Context, execution string, absent *p
 
 func own(by auth.Principal, e execution.Execution) error {
 	if by.Kind == auth.Agent && e.Agent != by.ID {
-		return auth.ErrForbidden
+		return notYours
 	}
 	return nil
 }

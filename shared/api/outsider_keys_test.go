@@ -1,0 +1,146 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+)
+
+// TestASessionTellsItsWorkspaces in the answers that begin and move it, as GET /me does.
+func TestASessionTellsItsWorkspaces(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		g := &gate{world: w}
+		if err := w.Workspaces.EnsureDefault(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ada := g.join(t, w.Workspace, auth.Admin)
+		w.Deps.Auth = auth.New(tokens(w.Workspace)).WithSessions(w.Sessions)
+		handler, err := api.New(w.Deps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Handler = handler
+		minted, err := w.Sessions.MintLink(t.Context(), ada.Email)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := w.call(t, http.MethodPost, "/api/v1/session", "", `{"token":"`+minted.Reveal()+`"}`)
+		cookie, err := http.ParseSetCookie(begun.header.Get("Set-Cookie"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := request(http.MethodPut, "/api/v1/session", "", `{"workspaceId":"`+string(w.Workspace)+`"}`)
+		moved.AddCookie(cookie)
+		moved.Header.Set("Sec-Fetch-Site", "same-origin")
+		for does, got := range map[string]result{"begun": begun, "moved": w.send(t, moved)} {
+			var me struct {
+				Workspaces []struct{ ID, Slug, Role string }
+			}
+			if err := json.Unmarshal(got.body, &me); err != nil || got.status != http.StatusOK || len(me.Workspaces) != 1 ||
+				me.Workspaces[0].ID != string(w.Workspace) || me.Workspaces[0].Slug == "" || me.Workspaces[0].Role != "ADMIN" {
+				t.Errorf("%s: %d %s, %v", does, got.status, got.body, err)
+			}
+		}
+	})
+}
+
+// TestASwitchIsReleasedAgain: it stays as it was, and is not said to be missing.
+func TestASwitchIsReleasedAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var first, again struct {
+			ID, ReleasedBy, ReleasedAt string
+			Active                     bool
+		}
+		w.must(t, 201, http.MethodPost, "/api/v1/kill-switches", `{"scope":"agent","target":"ada"}`, &first)
+		path := "/api/v1/kill-switches/" + first.ID
+		w.must(t, 200, http.MethodPost, path+"/release", `{}`, &first)
+		if first.Active || first.ReleasedAt == "" {
+			t.Errorf("%+v", first)
+		}
+		w.must(t, 200, http.MethodPost, path+"/release", `{}`, &again)
+		if again != first {
+			t.Errorf("again %+v, want %+v", again, first)
+		}
+		if w.must(t, 200, http.MethodDelete, path, "", &again); again != first {
+			t.Errorf("deleted %+v, want %+v", again, first)
+		}
+		w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/kill-switches/"+ids()+"/release", `{}`)
+	})
+}
+
+// TestASiteKeyIsChangedAtItsVersion: If-Match guards it from changes that were made meanwhile. That it is used does
+// not change it.
+func TestASiteKeyIsChangedAtItsVersion(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var k siteKey
+		w.must(t, 201, http.MethodPost, "/api/v1/site-keys", `{"name":"shop","origins":["https://shop.example"]}`, &k)
+		path := "/api/v1/site-keys/" + k.ID
+		first := w.must(t, 200, http.MethodGet, path, "", nil).header.Get("ETag")
+		got := w.callWith(t, http.MethodPatch, path, admin, `{"name":"the shop"}`, "If-Match", first)
+		second := got.header.Get("ETag")
+		if got.status != http.StatusOK || second == "" || second == first {
+			t.Fatalf("changed: %d %s, %s", got.status, got.body, second)
+		}
+		if got := w.callWith(t, http.MethodPatch, path, admin, `{"origins":[]}`, "If-Match", first); got.status != http.StatusPreconditionFailed {
+			t.Errorf("a stale If-Match: %d %s", got.status, got.body)
+		}
+		if got := w.must(t, 200, http.MethodGet, path, "", &k); got.header.Get("ETag") != second || !slices.Equal(k.Origins, []string{"https://shop.example"}) {
+			t.Errorf("it is %s, %s", got.body, got.header.Get("ETag"))
+		}
+		if got := w.callWith(t, http.MethodPatch, path, admin, `{"name":"shop"}`, "If-Match", `"0", `+second); got.status != http.StatusOK {
+			t.Errorf("one of several: %d %s", got.status, got.body)
+		}
+	})
+}
+
+// TestASecretHasANameForAPath: nothing could reach one that is named . or ..
+func TestASecretHasANameForAPath(t *testing.T) {
+	w := onOne(t)
+	for _, name := range []string{".", "..", "..."} {
+		if p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/secrets", `{"name":"`+name+`","value":"x"}`); !p.at("body.name") {
+			t.Errorf("%s: %+v", name, p.Errors)
+		}
+	}
+	for _, name := range []string{".env", "a.b", "-", "x..", "_"} {
+		w.must(t, 201, http.MethodPost, "/api/v1/secrets", `{"name":"`+name+`","value":"x"}`, nil)
+		w.must(t, 200, http.MethodGet, "/api/v1/secrets/"+name, "", nil)
+	}
+}
+
+// TestARefusalNamesTheField also where the name or the number in it is not one that can be taken.
+func TestARefusalNamesTheField(t *testing.T) {
+	w := onOne(t)
+	for _, c := range []struct{ method, path, body, at string }{
+		{http.MethodPut, "/api/v1/personas/.canary", `{}`, "path.name"},
+		{http.MethodPost, "/api/v1/objectives", `{"title":"x","priority":5.0}`, "body.priority"},
+		{http.MethodPost, "/api/v1/skills", `{"name":"a","description":"d","kind":"http","config":{"url":"https://a.example","headers":{"A canary":"x"}}}`, "body.config.headers"},
+		{http.MethodPatch, "/api/v1/workspaces/" + string(w.Workspace), `{"settings":{"canary of text":1}}`, "body.settings"},
+		{http.MethodPatch, "/api/v1/workspaces/" + string(w.Workspace), `{"settings":{"stepsPerRun":2e1}}`, "body.settings"},
+	} {
+		p := w.refused(t, 422, "invalid", c.method, c.path, c.body)
+		if len(p.Errors) != 1 || !p.at(c.at) || strings.Contains(p.Errors[0].Message, "int64") || strings.Contains(p.Errors[0].Message, "canary") {
+			t.Errorf("%s: %+v", c.body, p.Errors)
+		}
+	}
+}
+
+// TestAnAgentIsToldWhoseExecutionItIs: it has access to the workspace, and none to executions of others.
+func TestAnAgentIsToldWhoseExecutionItIs(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		g := newGate(t, e)
+		var other, made struct{ ID, Token string }
+		g.must(t, 201, http.MethodPost, "/api/v1/executions", `{"agent":"ada"}`, &other)
+		g.must(t, 201, http.MethodPut, "/api/v1/agents/"+ids(), `{"name":"bob"}`, &made)
+		var p problem
+		got := g.asked(t, 403, http.MethodGet, "/api/v1/executions/"+other.ID, made.Token, "", &p)
+		if p.Code != "forbidden" || !strings.Contains(p.Detail, "execution") || strings.Contains(p.Detail, "workspace") {
+			t.Errorf("%s", got.body)
+		}
+	})
+}
