@@ -144,3 +144,36 @@ func TestAnAgentIsToldWhoseExecutionItIs(t *testing.T) {
 		}
 	})
 }
+
+// TestAnIDIsWrittenInOneWay: in capital letters it is the same, and in no other form is it one.
+func TestAnIDIsWrittenInOneWay(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var source, project struct{ ID string }
+		w.must(t, 201, http.MethodPost, "/api/v1/webhook-sources", `{"name":"gh","kind":"github"}`, &source)
+		delivery := w.receive(t, w.Workspace, "gh", "x")
+		w.must(t, 201, http.MethodPost, "/api/v1/projects", `{"name":"shop"}`, &project)
+		w.must(t, 201, http.MethodPost, "/api/v1/milestones", `{"name":"first","projectId":"`+project.ID+`"}`, nil)
+		for _, c := range []struct{ path, id, at string }{
+			{"/api/v1/deliveries/", delivery, "path.id"},
+			{"/api/v1/deliveries?sourceId=", source.ID, "query.sourceId"},
+			{"/api/v1/milestones?projectId=", project.ID, "query.projectId"},
+			{"/api/v1/workspaces/", string(w.Workspace), "path.workspaceId"},
+		} {
+			var list struct{ Items []any }
+			got := w.must(t, 200, http.MethodGet, c.path+strings.ToUpper(c.id), "", &list)
+			if strings.HasPrefix(c.at, "query") && len(list.Items) != 1 {
+				t.Errorf("%s%s lists %s", c.path, strings.ToUpper(c.id), got.body)
+			}
+			for _, id := range []string{strings.ReplaceAll(c.id, "-", ""), "urn:uuid:" + c.id, "%7B" + c.id + "%7D"} {
+				if p := w.refused(t, 422, "invalid", http.MethodGet, c.path+id, ""); !p.at(c.at) || len(p.Errors) != 1 {
+					t.Errorf("%s%s: %+v", c.path, id, p.Errors)
+				}
+			}
+		}
+		for _, id := range []string{strings.ReplaceAll(project.ID, "-", ""), "urn:uuid:" + project.ID} {
+			if p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/milestones", `{"name":"next","projectId":"`+id+`"}`); !p.at("body.projectId") {
+				t.Errorf("%s: %+v", id, p.Errors)
+			}
+		}
+	})
+}

@@ -126,7 +126,7 @@ func (s *server) createProject(ctx context.Context, in *struct {
 // createMilestone is called by the Engine Room, scripts and lanekeeper milestones.
 func (s *server) createMilestone(ctx context.Context, in *struct {
 	Body struct {
-		ProjectID   string     `json:"projectId" format:"uuid"`
+		ProjectID   string     `json:"projectId" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
 		Name        string     `json:"name" minLength:"1" maxLength:"255"`
 		Description string     `json:"description,omitempty" maxLength:"16000"`
 		DueAt       *time.Time `json:"dueAt,omitempty"`

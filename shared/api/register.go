@@ -75,6 +75,18 @@ type parameter struct {
 	in, name  string // in is path, query or header
 	otherwise string // its value where the request has none
 	schema    *huma.Schema
+	id        bool // it is an id, which the database has in small letters
+}
+
+// strictID narrows the schema of a UUID to the one form in which ids are told, and reports whether it is one. The
+// format also admits forms that an engine does not find, such as the one without hyphens.
+func strictID(s *huma.Schema) bool {
+	if s.Format != "uuid" {
+		return false
+	}
+	s.Format, s.Pattern, s.PatternDescription = "", `^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`, "an id"
+	s.PrecomputeMessages()
+	return true
 }
 
 // parametersOf returns the fields of a struct, and of those embedded in it, whose tags name one of the
@@ -95,7 +107,8 @@ func parametersOf(schemas huma.Registry, t reflect.Type, places ...string) []par
 				if f.Type == reflect.TypeFor[http.Cookie]() {
 					f.Type = reflect.TypeFor[string]()
 				}
-				found = append(found, parameter{f.Index, in, name, f.Tag.Get("default"), huma.SchemaFromField(schemas, f, "")})
+				schema := huma.SchemaFromField(schemas, f, "")
+				found = append(found, parameter{f.Index, in, name, f.Tag.Get("default"), schema, strictID(schema)})
 			}
 		}
 	}
@@ -167,6 +180,9 @@ func (in *request) read(hc huma.Context) (any, error) {
 			continue
 		}
 		goTo(at, p.in, p.name)
+		if p.id {
+			text = strings.ToLower(text)
+		}
 		value, err := parse(v.Elem().FieldByIndex(p.at), text)
 		if err != nil {
 			found.Add(at, text, err.Error())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
@@ -19,7 +20,7 @@ const noPersona = "expected the name of a persona"
 type replayInput struct {
 	TraceID string `path:"traceId" pattern:"^(hb|op|ch|wh|co|wk)_[0-9a-z]{9}_[0-9a-z]{10}$" patternDescription:"a trace id"`
 	Body    *struct {
-		ExecutionID string `json:"executionId,omitempty" format:"uuid" doc:"One run of the trace; else all that took steps, 20 at most"`
+		ExecutionID string `json:"executionId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id" doc:"One run of the trace; else all that took steps, 20 at most"`
 		Model       string `json:"model,omitempty" maxLength:"255" doc:"Another model of the provider's"`
 		System      string `json:"system,omitempty" maxLength:"65536" doc:"Another system prompt"`
 		Persona     string `json:"persona,omitempty" maxLength:"63" doc:"Another persona, in its newest version"`
@@ -70,7 +71,7 @@ func (s *server) replayTrace(ctx context.Context, in *replayInput) (*answer[repl
 	var execution string
 	var v operate.Variation
 	if in.Body != nil {
-		execution, v = in.Body.ExecutionID, operate.Variation{
+		execution, v = strings.ToLower(in.Body.ExecutionID), operate.Variation{
 			Variation: reason.Variation{Model: in.Body.Model, System: in.Body.System}, Persona: in.Body.Persona,
 		}
 	}
@@ -116,7 +117,7 @@ type forkInput struct {
 	TraceID string `path:"traceId" pattern:"^(hb|op|ch|wh|co|wk)_[0-9a-z]{9}_[0-9a-z]{10}$" patternDescription:"a trace id"`
 	Body    struct {
 		Step        int    `json:"step" minimum:"1" maximum:"1000" doc:"The step that is taken anew: what stands before it is kept, and not run again"`
-		ExecutionID string `json:"executionId,omitempty" format:"uuid" doc:"Which run of the trace, where it has several"`
+		ExecutionID string `json:"executionId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id" doc:"Which run of the trace, where it has several"`
 		Edits       struct {
 			System  string       `json:"system,omitempty" maxLength:"65536" doc:"Another system prompt"`
 			Persona string       `json:"persona,omitempty" maxLength:"63" doc:"Another persona, in its newest version, unless there is another system prompt"`
@@ -155,7 +156,7 @@ func (s *server) forkTrace(ctx context.Context, in *forkInput) (*forkOutput, err
 	for _, r := range in.Body.Edits.Results {
 		edits.Results[r.Call] = discreet(ctx, r.Content)
 	}
-	forked, err := s.Operate.Fork(ctx, workspace(ctx), id, in.Body.ExecutionID, in.Body.Step, edits)
+	forked, err := s.Operate.Fork(ctx, workspace(ctx), id, strings.ToLower(in.Body.ExecutionID), in.Body.Step, edits)
 	if errors.Is(err, persona.ErrNotFound) {
 		return nil, invalid(problem.At("body.edits.persona", noPersona))
 	}

@@ -159,7 +159,7 @@ func TestATraceIsReplayed(t *testing.T) {
 			t.Fatalf("the same again is %+v", same)
 		}
 		var other replayed
-		w.must(t, 200, http.MethodPost, "/api/v1/traces/"+id+"/replay", `{"system":"You chat.","executionId":"`+same.Executions[0].ExecutionID+`"}`, &other)
+		w.must(t, 200, http.MethodPost, "/api/v1/traces/"+id+"/replay", `{"system":"You chat.","executionId":"`+strings.ToUpper(same.Executions[0].ExecutionID)+`"}`, &other)
 		if len(other.Executions) != 1 || other.Differences == 0 {
 			t.Errorf("with another prompt it is %+v", other)
 		}
@@ -191,7 +191,7 @@ func TestATraceIsForked(t *testing.T) {
 		w.must(t, 200, http.MethodPost, "/api/v1/traces/"+id+"/replay", `{}`, &r)
 		run := r.Executions[0]
 		var forked struct{ ExecutionID, TraceID string }
-		body := `{"step":` + "2" + `,"executionId":"` + run.ExecutionID + `","edits":{"message":"Say it shorter.","results":[{"call":"1.1","content":"done"}]}}`
+		body := `{"step":` + "2" + `,"executionId":"` + strings.ToUpper(run.ExecutionID) + `","edits":{"message":"Say it shorter.","results":[{"call":"1.1","content":"done"}]}}`
 		w.must(t, 202, http.MethodPost, "/api/v1/traces/"+id+"/fork", body, &forked)
 		if forked.TraceID != id || forked.ExecutionID == run.ExecutionID {
 			t.Errorf("got %+v", forked)
