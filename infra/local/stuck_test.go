@@ -46,7 +46,7 @@ func TestNothingStaysStuck(t *testing.T) {
 				fmt.Sprintf("0 stuck; all moves within %s, %s where the process died", afterACut, moves+15*time.Second))
 			c := newChaos(t, binary, engine, seed)
 			newPuller(t, c)
-			for range promise.Figure(6, 150) {
+			for range promise.Figure(4, 150) {
 				if c.round(t); t.Failed() {
 					t.Fatalf("in round %d, %s\n%s", c.rounds, c.struck, c.runner)
 				}
