@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,8 +87,9 @@ func (s *server) newMCP(table []route) (http.Handler, error) {
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 	})
-	access := map[string]auth.Access{}
+	access, named := map[string]auth.Access{}, map[string]bool{}
 	for _, t := range tools {
+		named[t.name] = true
 		if err := t.bind(table, doc); err != nil {
 			return nil, err
 		}
@@ -99,8 +101,20 @@ func (s *server) newMCP(table []route) (http.Handler, error) {
 		})
 	}
 	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		return func(ctx context.Context, method string, r mcp.Request) (_ mcp.Result, err error) {
+			defer func() { // the library runs this in a goroutine of its own, where a panic would end the process
+				if thrown := recover(); thrown != nil {
+					s.Log.ErrorContext(ctx, "a message of /mcp panicked", "panic", fmt.Sprint(thrown), "stack", string(debug.Stack()))
+					err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+				}
+			}()
+			if call, ok := r.(*mcp.CallToolRequest); ok && !named[call.Params.Name] {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: noTool}
+			}
 			result, err := next(ctx, method, r)
+			if err != nil {
+				return nil, err // the result may be a typed nil
+			}
 			if list, ok := result.(*mcp.ListToolsResult); ok { // offer each principal only the tools that it may use
 				by, _ := auth.From(ctx)
 				list.Tools = slices.DeleteFunc(list.Tools, func(t *mcp.Tool) bool {
@@ -108,7 +122,7 @@ func (s *server) newMCP(table []route) (http.Handler, error) {
 					return guarded && !by.Allows(asked)
 				})
 			}
-			return result, err
+			return result, nil
 		}
 	})
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, &mcp.StreamableHTTPOptions{
@@ -153,7 +167,41 @@ func (s *server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", told.header.Get("Content-Type"))
 	w.WriteHeader(told.status)
-	_, _ = w.Write(told.body.Bytes())
+	_, _ = w.Write(discreetErrors(told.status, told.body.Bytes()))
+}
+
+// noTool answers the call of an unknown tool.
+const noTool = "there is no such tool here: tools/list names those that there are"
+
+// discreetErrors replaces the text of errors about params, because the library repeats the params
+// there. It returns all other answers as they are.
+func discreetErrors(status int, body []byte) []byte {
+	if status != http.StatusOK || !bytes.Contains(body, []byte(`"error"`)) {
+		return body
+	}
+	answers := []map[string]json.RawMessage{{}}
+	many := json.Unmarshal(body, &answers) == nil
+	if !many && json.Unmarshal(body, &answers[0]) != nil {
+		return body
+	}
+	for _, answer := range answers {
+		var wrong jsonrpc.Error
+		raw, failed := answer["error"]
+		if !failed || json.Unmarshal(raw, &wrong) != nil || wrong.Code != jsonrpc.CodeInvalidParams || wrong.Message == noTool {
+			continue
+		}
+		wrong.Message, wrong.Data = "the params are not those of the method, or name nothing that is here", nil
+		answer["error"], _ = json.Marshal(&wrong)
+	}
+	var out any = answers
+	if !many {
+		out = answers[0]
+	}
+	discreet, err := json.Marshal(out)
+	if err != nil {
+		return body
+	}
+	return discreet
 }
 
 // unknownMethod returns the protocol's error for a call of an unknown method. The library answers

@@ -497,6 +497,45 @@ func TestMessagesOfTheProtocol(t *testing.T) {
 	}
 }
 
+// TestParamsThatCannotBeTaken: each is answered by an error of the protocol, which repeats nothing of
+// them, and the server goes on.
+func TestParamsThatCannotBeTaken(t *testing.T) {
+	w := onOne(t)
+	for _, message := range []string{
+		`"method":"tools/list","params":{"cursor":"canary"}`,
+		`"method":"tools/list","params":{"cursor":7}`,
+		`"method":"tools/list","params":["canary"]`,
+		`"method":"resources/list","params":{"cursor":"canary"}`,
+		`"method":"prompts/list","params":{"cursor":"canary"}`,
+		`"method":"tools/call","params":{}`,
+		`"method":"tools/call","params":{"name":null}`,
+		`"method":"tools/call","params":["canary"]`,
+		`"method":"tools/call","params":{"name":"canary"}`,
+		`"method":"tools/call","params":{"name":["canary"]}`,
+		`"method":"resources/read","params":{"uri":"canary"}`,
+		`"method":"prompts/get","params":{"name":"canary"}`,
+	} {
+		for _, body := range []string{`{"jsonrpc":"2.0","id":1,` + message + `}`, `[{"jsonrpc":"2.0","id":1,` + message + `}]`} {
+			rec := httptest.NewRecorder()
+			w.ServeHTTP(rec, request(http.MethodPost, "/mcp", admin, body))
+			var told struct {
+				ID    int
+				Error struct {
+					Code    int
+					Message string
+				}
+			}
+			err := json.Unmarshal([]byte(strings.Trim(strings.TrimSpace(rec.Body.String()), "[]")), &told)
+			if err != nil || rec.Code != 200 || told.ID != 1 || told.Error.Code == 0 || told.Error.Message == "" {
+				t.Errorf("%s: %d %s", body, rec.Code, rec.Body)
+			}
+			if said := rec.Body.String(); strings.Contains(said, "canary") || strings.Contains(said, "mcp.") {
+				t.Errorf("%s: the error repeats what was sent, or names types: %s", body, said)
+			}
+		}
+	}
+}
+
 func TestAPanicBehindAToolIsItsErrorAlone(t *testing.T) {
 	w := onOne(t, func(d *api.Deps) {
 		d.Beat = func(context.Context, heartbeat.Tick) (heartbeat.Report, error) { panic("canary") }
