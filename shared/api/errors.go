@@ -97,6 +97,7 @@ var answers = []struct {
 	{turn.ErrNoThread, noThread},
 	{turn.ErrNotYours, problem.New(http.StatusForbidden, "forbidden", turn.ErrNotYours.Error())},
 	{operate.ErrNoRun, problem.New(http.StatusConflict, "no_steps", operate.ErrNoRun.Error())},
+	{operate.ErrNotOfTrace, problem.New(http.StatusNotFound, "not_found", operate.ErrNotOfTrace.Error())},
 	{operate.ErrSeveral, invalid(problem.At("body.executionId", operate.ErrSeveral.Error()))},
 	{reason.ErrNoStep, invalid(problem.At("body.step", reason.ErrNoStep.Error()))},
 	{reason.ErrNoCall, invalid(problem.At("body.edits.results", reason.ErrNoCall.Error()))},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
@@ -13,9 +12,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
-
-// noPersona is what is wrong with the name of a persona that is not there.
-const noPersona = "expected the name of a persona"
 
 type replayInput struct {
 	TraceID string `path:"traceId" pattern:"^(hb|op|ch|wh|co|wk)_[0-9a-z]{9}_[0-9a-z]{10}$" patternDescription:"a trace id"`
@@ -26,6 +22,9 @@ type replayInput struct {
 		Persona     string `json:"persona,omitempty" maxLength:"63" doc:"Another persona, in its newest version"`
 	}
 }
+
+// noPersona refuses the name of a persona that does not exist.
+const noPersona = "expected the name of a persona: GET /api/v1/personas lists them"
 
 // callItem is a call that a model asked for.
 type callItem struct {
@@ -71,7 +70,7 @@ func (s *server) replayTrace(ctx context.Context, in *replayInput) (*answer[repl
 	var execution string
 	var v operate.Variation
 	if in.Body != nil {
-		execution, v = strings.ToLower(in.Body.ExecutionID), operate.Variation{
+		execution, v = in.Body.ExecutionID, operate.Variation{
 			Variation: reason.Variation{Model: in.Body.Model, System: in.Body.System}, Persona: in.Body.Persona,
 		}
 	}
@@ -156,7 +155,7 @@ func (s *server) forkTrace(ctx context.Context, in *forkInput) (*forkOutput, err
 	for _, r := range in.Body.Edits.Results {
 		edits.Results[r.Call] = discreet(ctx, r.Content)
 	}
-	forked, err := s.Operate.Fork(ctx, workspace(ctx), id, strings.ToLower(in.Body.ExecutionID), in.Body.Step, edits)
+	forked, err := s.Operate.Fork(ctx, workspace(ctx), id, in.Body.ExecutionID, in.Body.Step, edits)
 	if errors.Is(err, persona.ErrNotFound) {
 		return nil, invalid(problem.At("body.edits.persona", noPersona))
 	}

@@ -164,6 +164,15 @@ func TestATraceIsReplayed(t *testing.T) {
 			t.Errorf("with another prompt it is %+v", other)
 		}
 		w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/traces/hb_0mh8c1v2q_a7x2p1k9d4/replay", `{}`)
+		if p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/traces/"+id+"/replay", `{"persona":"nobody"}`); !p.at("body.persona") {
+			t.Errorf("an unknown persona: %+v", p)
+		}
+		one := strings.ToUpper(same.Executions[0].ExecutionID)
+		w.must(t, 200, http.MethodPost, "/api/v1/traces/"+id+"/replay", `{"executionId":"`+one+`"}`, nil)
+		p := w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/traces/"+id+"/replay", `{"executionId":"`+ids()+`"}`)
+		if !strings.Contains(p.Detail, "executionId") {
+			t.Errorf("an unknown execution: %+v", p)
+		}
 		w.Operate.Reason.Switches = func(context.Context, db.Workspace) (reason.Halts, error) {
 			return halt.Switches{{Scope: halt.Model, Target: "other"}}, nil
 		}
@@ -200,6 +209,11 @@ func TestATraceIsForked(t *testing.T) {
 		if err != nil || !e.Status.Ended() || e.Parent != run.ExecutionID {
 			t.Errorf("the fork is %+v, %v", e, err)
 		}
+		unknown := `{"step":2,"executionId":"` + run.ExecutionID + `","edits":{"persona":"nobody"}}`
+		if p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/traces/"+id+"/fork", unknown); !p.at("body.edits.persona") {
+			t.Errorf("an unknown persona: %+v", p)
+		}
+		w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/traces/"+id+"/fork", `{"step":2,"executionId":"`+ids()+`"}`)
 		for step, want := range map[string]int{`{"step":99,"executionId":"`: 422, `{"step":0,"executionId":"`: 422} {
 			w.refused(t, want, "invalid", http.MethodPost, "/api/v1/traces/"+id+"/fork", step+run.ExecutionID+`"}`)
 		}

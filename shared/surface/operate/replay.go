@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -24,7 +25,11 @@ var ErrNoRun = errors.New("the trace has no run with recorded steps")
 // ErrSeveral says that a trace has several executions and that the request must name one.
 var ErrSeveral = errors.New("the trace has several runs: name one by executionId")
 
+// ErrNotOfTrace says that the execution that the request names does not belong to the trace.
+var ErrNotOfTrace = errors.New("the execution that executionId names is not of this trace")
+
 // steps returns a trace's executions that have a journal. If only is set, it returns that one.
+// Errors: [db.ErrNoRows], [ErrNotOfTrace], [ErrNoRun].
 func (o *Operate) steps(ctx context.Context, ws db.Workspace, id trace.ID, only string) ([]execution.Execution, error) {
 	var b db.Batch
 	all := o.Runs.OfTrace(&b, id)
@@ -33,6 +38,10 @@ func (o *Operate) steps(ctx context.Context, ws db.Workspace, id trace.ID, only 
 	}
 	if len(*all) == 0 {
 		return nil, db.ErrNoRows
+	}
+	only = strings.ToLower(only)
+	if only != "" && !slices.ContainsFunc(*all, func(e execution.Execution) bool { return e.ID == only }) {
+		return nil, ErrNotOfTrace
 	}
 	found := slices.DeleteFunc(*all, func(e execution.Execution) bool {
 		return only != "" && e.ID != only || e.PromptTokens+e.CompletionTokens == 0
@@ -69,7 +78,7 @@ func (o *Operate) recast(ctx context.Context, ws db.Workspace, of execution.Exec
 
 // Replay asks the model again for every step of a trace's executions, or of one of them, and
 // compares the answers. It calls no skill. It stores only the usage and one activity, even if it
-// fails. Errors: [ErrNoRun], [reason.SpentError], [reason.HaltedError], [persona.ErrNotFound],
+// fails. Errors: [ErrNoRun], [ErrNotOfTrace], [reason.SpentError], [reason.HaltedError], [persona.ErrNotFound],
 // those of the model. It is called by POST /api/v1/traces/{traceId}/replay.
 func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, execution string, v Variation) ([]reason.Replayed, error) {
 	runs, err := o.steps(ctx, ws, id, execution)
