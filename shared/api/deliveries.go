@@ -3,12 +3,14 @@ package api
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/endpoint"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -76,11 +78,11 @@ const (
 )
 
 type deliveriesInput struct {
-	Direction  string `query:"direction" enum:"inbound,outbound" default:"inbound"`
+	Direction  string `query:"direction" enum:"inbound,outbound" doc:"Left out: outbound with endpointId, else inbound"`
 	Status     string `query:"status" enum:"received,working,done,failed,parked,delivered"`
-	SourceID   string `query:"sourceId" format:"uuid" doc:"inbound"`
-	EndpointID string `query:"endpointId" format:"uuid" doc:"outbound"`
-	Event      string `query:"event" maxLength:"100" doc:"outbound"`
+	SourceID   string `query:"sourceId" format:"uuid" doc:"inbound only"`
+	EndpointID string `query:"endpointId" format:"uuid" doc:"outbound only"`
+	Event      string `query:"event" maxLength:"200"`
 	Cursor     string `query:"cursor" maxLength:"400"`
 	Limit      int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
@@ -92,8 +94,15 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveriesInput) (*answ
 	if err != nil {
 		return nil, err
 	}
+	direction := in.Direction
+	if direction == "" && in.EndpointID != "" {
+		direction = outbound
+	}
 	var items []DeliveryItem
-	if in.Direction == outbound {
+	if direction == outbound {
+		if in.SourceID != "" {
+			return nil, invalid(problem.At("query.sourceId", "goes with direction=inbound only"))
+		}
 		found, err := s.Endpoints.Store.Deliveries(ctx, workspace(ctx), endpoint.Filter{
 			Endpoint: in.EndpointID, Status: endpoint.Status(in.Status), Event: in.Event, Before: before, Limit: in.Limit + 1,
 		})
@@ -104,8 +113,11 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveriesInput) (*answ
 			items = append(items, outboundItem(d))
 		}
 	} else {
+		if in.EndpointID != "" {
+			return nil, invalid(problem.At("query.endpointId", "goes with direction=outbound only"))
+		}
 		found, err := s.Inbox.List(ctx, workspace(ctx), inbox.Filter{
-			Status: inbox.Status(in.Status), Source: in.SourceID, Before: before, Limit: in.Limit + 1,
+			Status: inbox.Status(in.Status), Source: strings.ToLower(in.SourceID), Event: in.Event, Before: before, Limit: in.Limit + 1,
 		})
 		if err != nil {
 			return nil, err

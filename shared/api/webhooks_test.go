@@ -150,7 +150,9 @@ func TestWebhookRulesNameTheirSkill(t *testing.T) {
 // TestDeliveries lists, reads and repeats deliveries.
 func TestDeliveries(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.call(t, http.MethodPost, "/api/v1/webhook-sources", admin, `{"name":"gh","kind":"github"}`)
+		var made struct{ ID string }
+		w.must(t, 201, http.MethodPost, "/api/v1/webhook-sources", `{"name":"gh","kind":"github"}`, &made)
+		source := made.ID
 		first, second := w.receive(t, w.Workspace, "gh", "one"), w.receive(t, w.Workspace, "gh", "two")
 		list := func(query string) (ids []string, next string) {
 			t.Helper()
@@ -176,6 +178,22 @@ func TestDeliveries(t *testing.T) {
 		}
 		if ids, next = list("?limit=1&cursor=" + next); fmt.Sprint(ids) != "["+first+"]" || next != "" {
 			t.Errorf("the second page: %v, %q", ids, next)
+		}
+		for query, want := range map[string]int{
+			"?event=nothing": 0, "?event=issues.opened": 2, "?sourceId=" + strings.ToUpper(source): 2, "?sourceId=" + first: 0,
+			"?endpointId=" + first: 0, "?direction=outbound": 0, "?direction=inbound&event=issues.opened&sourceId=" + source: 2,
+		} {
+			if ids, _ = list(query); len(ids) != want {
+				t.Errorf("%s: %v, want %d", query, ids, want)
+			}
+		}
+		for query, at := range map[string]string{
+			"?direction=inbound&endpointId=" + first: "query.endpointId", "?sourceId=" + source + "&endpointId=" + first: "query.sourceId",
+			"?direction=outbound&sourceId=" + source: "query.sourceId",
+		} {
+			if p := w.refused(t, 422, "invalid", http.MethodGet, "/api/v1/deliveries"+query, ""); !p.at(at) {
+				t.Errorf("%s: %+v", query, p)
+			}
 		}
 		if ids, _ = list("?status=parked"); len(ids) != 0 {
 			t.Errorf("parked: %v", ids)

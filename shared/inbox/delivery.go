@@ -157,6 +157,7 @@ func (s *Store) DeliveryIn(b *db.Batch, id string) *[]Delivery {
 type Filter struct {
 	Status Status
 	Source string // its id
+	Event  string
 	Before db.Position
 	Limit  int
 }
@@ -165,7 +166,7 @@ type Filter struct {
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Delivery, error) {
 	var found []Delivery
 	err := s.db.Each(ctx, ws, collect(&found), s.q.List,
-		append(f.Before.Args(db.Null(f.Status), db.Null(f.Source)), f.Limit)...)
+		append(f.Before.Args(db.Null(f.Status), db.Null(f.Source)), f.Limit, db.Null(f.Event))...)
 	if err != nil {
 		return nil, fmt.Errorf("list deliveries: %w", err)
 	}

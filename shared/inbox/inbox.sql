@@ -104,6 +104,7 @@ SELECT id, source_id, source, delivery_id, event, headers, NULL, digest, status,
  WHERE workspace_id = $1
    AND (CAST($2 AS text) IS NULL OR status = $2)
    AND (CAST($3 AS text) IS NULL OR CAST(source_id AS text) = $3)
+   AND (CAST($7 AS text) IS NULL OR event = $7)
    AND (received_at, id) < ($4, $5)
  ORDER BY received_at DESC, id DESC
  LIMIT $6;
