@@ -216,6 +216,20 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 			t.Errorf("%s %s: security %v", r.Method, r.Path, secured)
 		}
 	}
+	says := []string{"header X-Session-Id", "header X-Multitask", "header Idempotency-Key"}
+	taken := map[string][]string{
+		"POST /v1/chat/completions":           append(says, "header X-Thread-Id"),
+		"POST /v1/responses":                  append(says, "header X-Thread-Id"),
+		"POST /api/v1/chat/messages":          append(says, "header X-Thread-Id"),
+		"POST /api/v1/chat/{thread}/messages": append(says, "path thread"),
+		"GET /api/v1/chat/{thread}/messages":  {"path thread", "header X-Session-Id", "query user", "query cursor", "query limit"},
+		"GET /api/v1/chat/{thread}/executions/{execution}/events": {
+			"path thread", "path execution", "header X-Session-Id", "query user", "query after", "header Last-Event-ID"},
+		"GET /v1/responses/{response}": {"path response", "query stream", "query starting_after", "header Last-Event-ID", "query user"},
+	}
+	answered := map[string][]string{
+		"GET /v1/responses/{response}": {"application/json", "text/event-stream"}, "POST /webhooks/{workspace}/{source}": {"text/plain; charset=utf-8"},
+	}
 	paths := 0
 	for _, item := range c.at("paths").(map[string]any) {
 		paths += len(item.(map[string]any))
@@ -228,6 +242,22 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 		}
 		if (c.at(append(at, "requestBody")...) != nil) != (method == http.MethodPost) {
 			t.Errorf("%s: its body is not described", d)
+		}
+		described := map[string]bool{}
+		list, _ := c.at(append(at, "parameters")...).([]any)
+		for _, p := range list {
+			described[p.(map[string]any)["in"].(string)+" "+p.(map[string]any)["name"].(string)] = true
+		}
+		for _, name := range taken[d] {
+			if !described[name] {
+				t.Errorf("%s: %s is not described", d, name)
+			}
+		}
+		media, _ := c.at(append(at, "responses", "200", "content")...).(map[string]any)
+		for _, also := range answered[d] {
+			if media[also] == nil {
+				t.Errorf("%s: its answer as %s is not described", d, also)
+			}
 		}
 	}
 	if paths != len(api.Routes())+len(api.Doors()) {

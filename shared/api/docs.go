@@ -20,7 +20,7 @@ const description = `Keeps your agents in their lanes.
 
 Every answer carries X-Trace-Id: the caller's own, when it is one, or a new one; what was done stands at /api/v1/traces/{traceId}.
 What is refused is answered as application/problem+json, whose code is for programs to decide on; refused values are never repeated, but for the name or id of what is not there.
-Lists answer items and nextCursor. Bodies have 1 MiB and 1,000 fields at most, and no field that is not described here.`
+Lists answer items and nextCursor. Bodies have 1 MiB and 1,000 fields at most, and no field that is not described here; the routes of chat and webhooks say theirs.`
 
 //go:embed docs signin
 var pages embed.FS

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -16,13 +17,45 @@ import (
 type door struct {
 	method, path, id, summary, description string
 
+	takes   []string     // names of headers and of the query's parameters, as in doorParams
 	body    reflect.Type // of the request; nil: as in shape, or none
 	shape   *huma.Schema // of a request in a protocol of others
 	answer  reflect.Type // nil: as in the protocol
 	also    int          // a further status of success; 0: none
 	streams bool         // the answer may be a stream of events
 	stream  bool         // the answer is a stream of events only
+	plain   string       // when the answer is a text instead; empty: never
 	open    bool         // the request is signed instead of having a token
+}
+
+// doorParams are the headers, and the parameters of the query, that doors take.
+func doorParams() map[string]*huma.Param {
+	text := &huma.Schema{Type: huma.TypeString}
+	number := func(least, most float64) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most}
+	}
+	params := map[string]*huma.Param{
+		"X-Session-Id": {Description: "Names the visitor, before user does; the answer tells it", Schema: text},
+		"X-Thread-Id":  {Description: "The conversation that goes on; left out: the visitor's. The answer tells it", Schema: text},
+		"X-Multitask": {Description: "What becomes of a message that comes while a turn runs; left out: enqueue",
+			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"enqueue", "reject", "interrupt", "rollback", "collect", "steer"}}},
+		"Idempotency-Key": {Description: "The same message under the same key is answered once, and told again with Idempotency-Replayed: true",
+			Schema: text},
+		"Last-Event-ID":  {Description: "The stream begins behind this event", Schema: text},
+		"user":           {Description: "Names the visitor", Schema: text},
+		"after":          {Description: "As Last-Event-ID", Schema: text},
+		"starting_after": {Description: "The stream begins behind the event of this sequence_number", Schema: number(0, 1<<31-1)},
+		"stream":         {Description: "true: the answer is a stream", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true", "false"}}},
+		"cursor":         {Description: "nextCursor of the page before", Schema: text},
+		"limit":          {Description: "How many; left out: 50", Schema: number(1, 200)},
+	}
+	for name, p := range params {
+		p.Name, p.In = name, "query"
+		if strings.Contains(name, "-") {
+			p.In = "header"
+		}
+	}
+	return params
 }
 
 // chatMessage is the body of a visitor's message.
@@ -50,33 +83,39 @@ func protocol(text string) *huma.Schema {
 func doors() []door {
 	const get, post, v1 = http.MethodGet, http.MethodPost, "/api/v1"
 	const compatible = "In the shapes of OpenAI's API: its clients work as they are. What is refused is answered as {error: {message, type, param, code}}."
+	const limits = " The visitor is X-Session-Id, else user; without both, it is new. A body has 256 KiB at most."
+	visitor := []string{"X-Session-Id", "user"}
+	says := []string{"X-Session-Id", "X-Thread-Id", "X-Multitask", "Idempotency-Key"}
 	talk, history := reflect.TypeFor[talkAnswer](), reflect.TypeFor[page[messageItem]]()
 	return []door{
 		{method: get, path: "/v1/models", id: "list-models", summary: "The agents that answer here", description: compatible},
 		{method: get, path: "/v1/models/{model}", id: "get-model", summary: "One of the agents", description: compatible},
 		{method: post, path: "/v1/chat/completions", id: "complete-chat", summary: "Talk with an agent",
-			description: compatible + " The conversation is in X-Thread-Id, the visitor in X-Session-Id, the strategy in X-Multitask.", streams: true,
+			description: compatible + limits, takes: says, streams: true,
 			shape: protocol("model, messages and, if wanted, user, stream, stream_options, max_tokens. tools are refused: the agent has its own. Other fields are ignored.")},
 		{method: post, path: "/v1/responses", id: "create-response", summary: "Talk with an agent",
-			description: compatible, streams: true,
+			description: compatible + limits, takes: says, streams: true,
 			shape: protocol("model, input and, if wanted, instructions, previous_response_id, user, stream, max_output_tokens. tools are refused. Other fields are ignored.")},
-		{method: get, path: "/v1/responses/{response}", id: "get-response", summary: "An answer that was given before", description: compatible},
+		{method: get, path: "/v1/responses/{response}", id: "get-response", summary: "An answer that was given before", description: compatible,
+			takes: append([]string{"stream", "starting_after", "Last-Event-ID"}, visitor...), streams: true},
 		{method: post, path: v1 + "/chat/messages", id: "begin-chat", summary: "Say something as a visitor, in the visitor's conversation",
-			body: reflect.TypeFor[chatMessage](), answer: talk, streams: true},
+			description: strings.TrimSpace(limits), takes: says, body: reflect.TypeFor[chatMessage](), answer: talk, streams: true},
 		{method: post, path: v1 + "/chat/{thread}/messages", id: "send-chat", summary: "Say something as a visitor",
-			body: reflect.TypeFor[chatMessage](), answer: talk, streams: true},
+			description: strings.TrimSpace(limits), takes: []string{"X-Session-Id", "X-Multitask", "Idempotency-Key"}, body: reflect.TypeFor[chatMessage](), answer: talk, streams: true},
 		{method: get, path: v1 + "/chat/{thread}/messages", id: "list-chat", summary: "What was said, oldest first",
-			description: "The visitor is named by the parameter user or the header X-Session-Id.", answer: history},
+			description: "The visitor is named by the parameter user or the header X-Session-Id.", takes: append([]string{"cursor", "limit"}, visitor...), answer: history},
 		{method: get, path: v1 + "/chat/{thread}/executions/{execution}/events", id: "follow-chat", summary: "The events of an answer, again or from Last-Event-ID on",
-			description: "The visitor is named by the parameter user or the header X-Session-Id.", stream: true},
+			description: "The visitor is named by the parameter user or the header X-Session-Id.", takes: append([]string{"Last-Event-ID", "after"}, visitor...), stream: true},
 		{method: post, path: "/webhooks/{workspace}/{source}", id: "receive-webhook", summary: "Deliver a webhook",
-			description: "Signed as the kind of its source says. 202: it is stored, and its work begins; 200: it came before.", open: true,
+			description: "Signed as the kind of its source says. 202: it is stored, and its work begins; 200: it came before. A body has 6 MiB at most.", open: true,
+			plain: "The challenge that Slack asks for",
 			shape: protocol("What the source sends. The signature is checked over the raw bytes."), answer: reflect.TypeFor[receipt](), also: http.StatusAccepted},
 	}
 }
 
 // describeDoors adds the routes of chat and webhook to the document.
 func describeDoors(o *huma.OpenAPI) {
+	params := doorParams()
 	for _, d := range doors() {
 		op := &huma.Operation{
 			OperationID: d.id, Method: d.method, Path: d.path, Summary: d.summary, Tags: []string{"chat"},
@@ -90,6 +129,9 @@ func describeDoors(o *huma.OpenAPI) {
 			if name := strings.Trim(part, "{}"); name != part {
 				op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
 			}
+		}
+		for _, name := range d.takes {
+			op.Parameters = append(op.Parameters, params[name])
 		}
 		schema := func(of reflect.Type, otherwise *huma.Schema) *huma.Schema {
 			if of == nil {
@@ -111,6 +153,11 @@ func describeDoors(o *huma.OpenAPI) {
 			if status != 0 {
 				op.Responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: content}
 			}
+		}
+		if d.plain != "" {
+			with := maps.Clone(content)
+			with["text/plain; charset=utf-8"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: d.plain}}
+			op.Responses["200"].Content = with
 		}
 		media, refused := problem.MediaType, o.Components.Schemas.Schema(reflect.TypeFor[problem.Problem](), true, "Problem")
 		if d.answer == nil && !d.stream {

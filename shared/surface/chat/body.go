@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/intake"
 	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 )
@@ -62,10 +64,27 @@ func decoded(body []byte, decode func(*json.Decoder) error) *problem.Problem {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return bad(strings.TrimSuffix("body."+wrong.Field, "."), "expected a value of type "+jsonType(wrong.Type.Kind().String()))
 	}
-	if err != nil { // the names of unknown fields are the caller's: they are not repeated
+	if err != nil {
+		if name := unknownField(err); name != "" {
+			return bad("body."+name, "unexpected property")
+		}
 		return bad("body", "is an object with the fields that this path knows")
 	}
 	return nil
+}
+
+var fieldName = pattern.New(`^[A-Za-z0-9_$-]{1,64}$`)
+
+// unknownField returns the name of the field that a strict decoder does not know. It returns an empty
+// text for a name that has not the form of a field's name, since that may be any text, and for other
+// errors. The package json has no type for this error.
+func unknownField(err error) string {
+	quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field ")
+	name, wrong := strconv.Unquote(quoted)
+	if !ok || wrong != nil || !fieldName().MatchString(name) {
+		return ""
+	}
+	return name
 }
 
 // jsonType is what JSON calls a type of Go.

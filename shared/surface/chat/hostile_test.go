@@ -67,9 +67,11 @@ func TestWhatIsNoMessage(t *testing.T) {
 		{responses, `{"input":"Hi.","max_output_tokens":-1}`, 400, "invalid", "max_output_tokens"},
 		{responses, `{"input":"Hi.","instructions":"` + strings.Repeat("a", 60<<10+1) + `"}`, 400, "invalid", "instructions"},
 		{messages, `{}`, 422, "invalid", "body.message"},
-		{messages, `{"message":"Hi.","x":1}`, 422, "invalid", "body"},
+		{messages, `{"message":"Hi.","usr":"ada"}`, 422, "invalid", "body.usr"},
+		{messages, `{"message":"Hi.","<b>no name</b>":1}`, 422, "invalid", "body"},
+		{messages, `"Hi."`, 422, "invalid", "body"},
 		{messages, `{"message":["Hi."]}`, 422, "invalid", "body.message"},
-		{messages, `{"message":"Hi.","multitask":"twice"}`, 422, "invalid", "header.X-Multitask"},
+		{messages, `{"message":"Hi.","multitask":"twice"}`, 422, "invalid", "body.multitask"},
 		{messages, `{"message":"` + strings.Repeat("a", 16<<10+1) + `"}`, 422, "string_above_max_length", "body.message"},
 	} {
 		begun := time.Now()

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,11 @@ type messageRequest struct {
 	Multitask turn.Multitask `json:"multitask"`
 }
 
+// strategies are the values that multitask may have.
+var strategies = []turn.Multitask{turn.Enqueue, turn.Reject, turn.Interrupt, turn.Rollback, turn.Collect, turn.Steer}
+
+const knownStrategies = "is enqueue, reject, interrupt, rollback, collect or steer"
+
 // message answers a visitor's message. The context is what the thread has.
 func (h *Handler) message(w http.ResponseWriter, r *http.Request, v *visit) {
 	if p := h.early(r, v); p != nil {
@@ -45,6 +51,10 @@ func (h *Handler) message(w http.ResponseWriter, r *http.Request, v *visit) {
 	m := message{
 		body: body.Message, model: v.model(body.Model), thread: cmp.Or(r.PathValue("thread"), r.Header.Get(threadHeader)),
 		multitask: cmp.Or(body.Multitask, strategy(r)), stream: body.Stream,
+	}
+	if body.Multitask != "" && !slices.Contains(strategies, body.Multitask) {
+		h.refuse(w, r, bad("body.multitask", knownStrategies))
+		return
 	}
 	if p = checkText("body.message", m.body); p == nil {
 		p = checkMessage("body.message", m.body)

@@ -57,7 +57,7 @@ var answers = []struct {
 	{db.ErrNoRows, noThread},
 	{persona.ErrNotFound, noModel},
 	{turn.ErrNoPersona, noModel},
-	{turn.ErrMultitask, bad("header."+strategyHeader, "is enqueue, reject, interrupt, rollback, collect or steer")},
+	{turn.ErrMultitask, bad("header."+strategyHeader, knownStrategies)},
 	{turn.ErrNotYours, problem.New(http.StatusConflict, "busy",
 		"somebody else's message is answered in this conversation").Later(retryOutage)},
 	{turn.ErrSpent, problem.New(http.StatusTooManyRequests, "insufficient_quota",
