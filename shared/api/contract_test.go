@@ -134,7 +134,7 @@ func (c *contract) check(t testing.TB, r *http.Request, got result) {
 	if got.header.Get("Content-Type") != media {
 		t.Errorf("%s as %q, want %q", at, got.header.Get("Content-Type"), media)
 	}
-	if r.Method == http.MethodHead {
+	if r.Method == http.MethodHead || strings.HasPrefix(media, "text/plain") {
 		return
 	}
 	compiled, err := c.schema(schema...)

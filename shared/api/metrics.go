@@ -19,7 +19,9 @@ const metricsPath = "/metrics"
 // that workspace's rows. The local admin and a caller on this machine get the figures of all workspaces'
 // rows and the counters of this process, which cover all workspaces.
 func scraped(s *server, a huma.API, op huma.Operation) {
-	op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK)}
+	op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
+		observe.TextType: {Schema: &huma.Schema{Type: huma.TypeString}},
+	}}
 	a.OpenAPI().AddOperation(&op)
 	a.Adapter().Handle(&op, func(ctx huma.Context) {
 		r, w := humago.Unwrap(ctx)

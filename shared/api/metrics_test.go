@@ -19,6 +19,10 @@ import (
 func (w *world) scrape(t *testing.T, r *http.Request) observetest.Text {
 	t.Helper()
 	got := w.send(t, r)
+	described := contractOf(t, w.Handler).at("paths", "/metrics", "get", "responses", "200", "content", observe.TextType)
+	if described == nil {
+		t.Error("the document does not describe the metrics' media type")
+	}
 	if got.status != http.StatusOK || got.header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
 		t.Fatalf("%d %s: %s", got.status, got.header.Get("Content-Type"), got.body)
 	}

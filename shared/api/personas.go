@@ -114,7 +114,7 @@ func (s *server) putPersona(ctx context.Context, in *struct {
 	if in.Body.Skills != nil {
 		p.Skills = append([]string{}, *in.Body.Skills...)
 	}
-	if err := s.knownSkills(ctx, p.Skills); err != nil {
+	if err := s.knownSkills(ctx, p); err != nil {
 		return nil, err
 	}
 	err := s.change(ctx, "persona.put", func(ctx context.Context, tx *db.Tx) (err error) {
@@ -127,9 +127,12 @@ func (s *server) putPersona(ctx context.Context, in *struct {
 	return &versioned[personaItem]{ETag: tagOf(p.Version), Body: personaOf(p)}, nil
 }
 
-// knownSkills returns an error for a field skills with a name that no skill of the workspace has.
-func (s *server) knownSkills(ctx context.Context, names []string) error {
-	if len(names) == 0 {
+const noSkillOfName = "no skill has this name"
+
+// knownSkills returns an error for fields of a persona with a name that no skill of the workspace has. An
+// output check that does not exist would hold every answer.
+func (s *server) knownSkills(ctx context.Context, p persona.Persona) error {
+	if len(p.Skills) == 0 && p.OutputCheck == "" {
 		return nil
 	}
 	all, err := s.Registry.All(ctx, workspace(ctx))
@@ -137,10 +140,11 @@ func (s *server) knownSkills(ctx context.Context, names []string) error {
 		return err
 	}
 	var wrong problem.InvalidError
-	for i, name := range names {
-		known := slices.ContainsFunc(all, func(d skill.Definition) bool { return d.Name == name })
-		wrong.If(!known, fmt.Sprintf("skills[%d]", i), "no skill has this name")
+	known := func(name string) bool { return slices.ContainsFunc(all, func(d skill.Definition) bool { return d.Name == name }) }
+	for i, name := range p.Skills {
+		wrong.If(!known(name), fmt.Sprintf("skills[%d]", i), noSkillOfName)
 	}
+	wrong.If(p.OutputCheck != "" && !known(p.OutputCheck), "outputCheck", noSkillOfName)
 	return wrong.OrNil()
 }
 

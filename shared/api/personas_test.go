@@ -64,6 +64,10 @@ func TestPersonas(t *testing.T) {
 				t.Errorf("%s: %s", field, got.body)
 			}
 		}
+		got = w.must(t, 422, http.MethodPut, "/api/v1/personas/shop", `{"outputCheck":"overlook_it"}`, nil)
+		if body := string(got.body); !strings.Contains(body, `"body.outputCheck"`) || strings.Contains(body, "overlook_it") {
+			t.Errorf("an output check that does not exist, which would hold every answer: %s", body)
+		}
 		got = w.must(t, 422, http.MethodPut, "/api/v1/personas/shop", `{"skills":["look","overlook_it"]}`, nil)
 		if body := string(got.body); !strings.Contains(body, `"body.skills[1]"`) || strings.Contains(body, "[0]") || strings.Contains(body, "overlook_it") {
 			t.Errorf("a name that no skill has: %s", body)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/channel"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
@@ -47,6 +48,7 @@ func (k *checker) check() {
 	k.web("GATEWAY_URL", k.GatewayURL)
 	k.arns()
 	k.tokens()
+	k.sender()
 	if k.HeartbeatEvery < time.Minute {
 		k.bad("HEARTBEAT_EVERY", "is less than a minute", "Slots are whole minutes: set it to 1m or more.")
 	}
@@ -187,6 +189,17 @@ func (k *checker) web(variable, value string) {
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" {
 		k.bad(variable, "is not a URL", "Write it as https://host/path.")
+	}
+}
+
+// sender checks the sender of e-mails: an address, or a name and an address in angle brackets.
+func (k *checker) sender() {
+	address := k.EmailFrom
+	if _, inside, named := strings.Cut(address, "<"); named {
+		address = strings.TrimSuffix(inside, ">")
+	}
+	if k.EmailFrom != "" && channel.Check(channel.NameEmail, address) != nil {
+		k.bad("EMAIL_FROM", "is not an e-mail address", "Write it as agent@example.com.")
 	}
 }
 
