@@ -39,6 +39,7 @@ func verbs() []verb {
 	return append(first, []verb{
 		{"doctor", "", "check every dependency, and say how to mend it", doctor},
 		{"demo", "remove", "remove the demo that the first start has made", demoVerb},
+		{"export", "", "print all that a workspace has, as JSON, without its secrets", exportVerb},
 		{"migrate", "[--owner EMAIL]", "bring the database's schema up to date", migrateVerb},
 		{"config", "", "print the configuration in force, without its secrets", config},
 		{"token", "[--user EMAIL] [--url URL]", "print the admin token of the local API, or a link that signs a person in", token},

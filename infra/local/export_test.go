@@ -1,0 +1,62 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestExport prints all pages of all listings as one object, without the values of secrets.
+func TestExport(t *testing.T) {
+	h := newHome(t, "DEMO=0")
+	h.must(exitDone, "migrate")
+	h.feed("CANARY-of-a-secret", "secrets", "set", "shop-token")
+	for range 3 {
+		h.must(exitDone, "ask", "Please remember that the shop is red")
+	}
+	core, ask, err := (&console{environ: h.environ}).operate(t.Context(), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 205 { // more than a page
+		var made struct{ ID string }
+		if _, err := ask.ask(t.Context(), "POST", "/api/v1/projects", map[string]string{"name": fmt.Sprint("p", i)}, &made); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := core.DB.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := h.must(exitDone, "export").out
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(got), &all); err != nil {
+		t.Fatalf("%v in %.500s", err, got)
+	}
+	var messages []struct{ ThreadID, Role, Body string }
+	var threads, projects []struct{ ID string }
+	for field, into := range map[string]any{"messages": &messages, "threads": &threads, "projects": &projects} {
+		if err := json.Unmarshal(all[field], into); err != nil {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if len(projects) != 205 || len(threads) != 3 || len(messages) != 6 {
+		t.Errorf("%d projects, %d threads, %d messages", len(projects), len(threads), len(messages))
+	}
+	for _, m := range messages {
+		if !slices.ContainsFunc(threads, func(of struct{ ID string }) bool { return of.ID == m.ThreadID }) || m.Role == "" || m.Body == "" {
+			t.Errorf("a message of no thread: %+v", m)
+		}
+	}
+	for _, x := range exported {
+		if !strings.HasPrefix(string(all[x.field]), "[") {
+			t.Errorf("%s is %.80s", x.field, all[x.field])
+		}
+	}
+	says(t, got, `"exportedAt"`, `"slug":"default"`, "shop-token")
+	if strings.Contains(got, "CANARY") {
+		t.Error("the export tells a secret")
+	}
+	h.must(exitUsage, "export", "shop.json")
+}
