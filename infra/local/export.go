@@ -16,32 +16,35 @@ import (
 )
 
 // exported lists what export prints, as the fields of its object with the paths of their listings.
-var exported = []struct{ field, path string }{
-	{"members", "members"},
-	{"projects", "projects"},
-	{"milestones", "milestones"},
-	{"objectives", "objectives"},
-	{"agents", "agents"},
-	{"tasks", "agent-tasks"},
-	{"skills", "skills"},
-	{"automations", "automations"},
-	{"personas", "personas"},
-	{"memories", "memories"},
-	{"webhookSources", "webhook-sources"},
-	{"webhookEndpoints", "webhook-endpoints"},
-	{"deliveriesReceived", "deliveries?direction=inbound"},
-	{"deliveriesSent", "deliveries?direction=outbound"},
-	{"threads", "threads"},
-	{"approvals", "approvals"},
-	{"heals", "heals"},
-	{"killSwitches", "kill-switches"},
-	{"budgets", "budgets"},
-	{"modelTiers", "model-tiers"},
-	{"secrets", "secrets"}, // their names
-	{"apiKeys", "api-keys"},
-	{"siteKeys", "site-keys"},
-	{"executions", "executions"},
-	{"activity", "activity"},
+var exported = []struct {
+	field string
+	paths []string
+}{
+	{"members", []string{"members"}},
+	{"projects", []string{"projects", "projects?archived=true"}},
+	{"milestones", []string{"milestones", "milestones?archived=true"}},
+	{"objectives", []string{"objectives"}},
+	{"agents", []string{"agents"}},
+	{"tasks", []string{"agent-tasks"}},
+	{"skills", []string{"skills"}},
+	{"automations", []string{"automations"}},
+	{"personas", []string{"personas"}},
+	{"memories", []string{"memories?expired=true"}},
+	{"webhookSources", []string{"webhook-sources"}},
+	{"webhookEndpoints", []string{"webhook-endpoints"}},
+	{"deliveriesReceived", []string{"deliveries?direction=inbound"}},
+	{"deliveriesSent", []string{"deliveries?direction=outbound"}},
+	{"threads", []string{"threads"}},
+	{"approvals", []string{"approvals"}},
+	{"heals", []string{"heals"}},
+	{"killSwitches", []string{"kill-switches"}},
+	{"budgets", []string{"budgets"}},
+	{"modelTiers", []string{"model-tiers"}},
+	{"secrets", []string{"secrets"}}, // their names
+	{"apiKeys", []string{"api-keys"}},
+	{"siteKeys", []string{"site-keys"}},
+	{"executions", []string{"executions"}},
+	{"activity", []string{"activity"}},
 }
 
 func exportVerb(flags *flag.FlagSet) action {
@@ -77,13 +80,13 @@ func (e *export) write(ctx context.Context) error {
 		return fmt.Errorf("export: %w", err)
 	}
 	for _, x := range exported {
-		if err := e.list(ctx, x.field, []string{"/api/v1/" + x.path}); err != nil {
+		if err := e.list(ctx, x.field, x.paths); err != nil {
 			return err
 		}
 	}
 	paths := make([]string, 0, len(e.threads))
 	for _, id := range e.threads {
-		paths = append(paths, "/api/v1/threads/"+id+"/messages")
+		paths = append(paths, "threads/"+id+"/messages")
 	}
 	if err := e.list(ctx, "messages", paths); err != nil {
 		return err
@@ -106,7 +109,7 @@ func (e *export) list(ctx context.Context, field string, paths []string) error {
 				Items      []json.RawMessage `json:"items"`
 				NextCursor *string           `json:"nextCursor"`
 			}
-			if _, err := e.ask.ask(ctx, http.MethodGet, withQuery(path, cursor), nil, &page); err != nil {
+			if _, err := e.ask.ask(ctx, http.MethodGet, "/api/v1/"+withQuery(path, cursor), nil, &page); err != nil {
 				return err
 			}
 			for _, item := range page.Items {

@@ -26,6 +26,20 @@ func TestExport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for path, body := range map[string]any{
+		"projects": map[string]string{"name": "archived"},
+		"memories": map[string]string{"category": "fact", "content": "the sale is on", "expiresAt": "2999-01-01T00:00:00Z"},
+	} {
+		var made struct{ ID string }
+		if _, err := ask.ask(t.Context(), "POST", "/api/v1/"+path, body, &made); err != nil {
+			t.Fatal(err)
+		}
+		if path == "projects" {
+			if _, err := ask.ask(t.Context(), "PATCH", "/api/v1/projects/"+made.ID, map[string]bool{"archived": true}, &made); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	if err := core.DB.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +55,7 @@ func TestExport(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if len(projects) != 205 || len(threads) != 3 || len(messages) != 6 {
+	if len(projects) != 206 || len(threads) != 3 || len(messages) != 6 {
 		t.Errorf("%d projects, %d threads, %d messages", len(projects), len(threads), len(messages))
 	}
 	for _, m := range messages {
@@ -54,7 +68,7 @@ func TestExport(t *testing.T) {
 			t.Errorf("%s is %.80s", x.field, all[x.field])
 		}
 	}
-	says(t, got, `"exportedAt"`, `"slug":"default"`, "shop-token")
+	says(t, got, `"exportedAt"`, `"slug":"default"`, "shop-token", `"name":"archived"`, "the sale is on")
 	if strings.Contains(got, "CANARY") {
 		t.Error("the export tells a secret")
 	}

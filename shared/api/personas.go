@@ -140,7 +140,9 @@ func (s *server) knownSkills(ctx context.Context, p persona.Persona) error {
 		return err
 	}
 	var wrong problem.InvalidError
-	known := func(name string) bool { return slices.ContainsFunc(all, func(d skill.Definition) bool { return d.Name == name }) }
+	known := func(name string) bool {
+		return slices.ContainsFunc(all, func(d skill.Definition) bool { return d.Name == name })
+	}
 	for i, name := range p.Skills {
 		wrong.If(!known(name), fmt.Sprintf("skills[%d]", i), noSkillOfName)
 	}
