@@ -187,10 +187,13 @@ func discreetErrors(status int, body []byte) []byte {
 	for _, answer := range answers {
 		var wrong jsonrpc.Error
 		raw, failed := answer["error"]
-		if !failed || json.Unmarshal(raw, &wrong) != nil || wrong.Code != jsonrpc.CodeInvalidParams || wrong.Message == noTool {
+		if !failed || json.Unmarshal(raw, &wrong) != nil || wrong.Message == noTool {
 			continue
 		}
-		wrong.Message, wrong.Data = "the params are not those of the method, or name nothing that is here", nil
+		if wrong.Code != jsonrpc.CodeInvalidParams && wrong.Code != 0 { // the library gives some errors no code
+			continue
+		}
+		wrong.Code, wrong.Message, wrong.Data = jsonrpc.CodeInvalidParams, "the params are not those of the method, or name nothing that is here", nil
 		answer["error"], _ = json.Marshal(&wrong)
 	}
 	var out any = answers
