@@ -130,18 +130,13 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveriesInput) (*answ
 	return listing(items, after(items, more, func(x DeliveryItem) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} })), nil
 }
 
-// DeliveryPath names a delivery.
-type DeliveryPath struct {
-	ID string `path:"id" format:"uuid"`
-}
-
 // getDelivery returns one delivery of either direction with its headers and body. Known secrets are redacted. It is
 // called by the Engine Room and by scripts.
-func (s *server) getDelivery(ctx context.Context, in *DeliveryPath) (*answer[wholeDelivery], error) {
+func (s *server) getDelivery(ctx context.Context, in *IDPath) (*answer[wholeDelivery], error) {
 	ws := workspace(ctx)
-	d, err := s.Inbox.Delivery(ctx, ws, in.ID)
+	d, err := s.Inbox.Delivery(ctx, ws, in.id())
 	if errors.Is(err, db.ErrNoRows) || errors.Is(err, inbox.ErrNotFound) {
-		sent, err := s.Endpoints.Store.Delivery(ctx, ws, in.ID)
+		sent, err := s.Endpoints.Store.Delivery(ctx, ws, in.id())
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +158,7 @@ func (s *server) getDelivery(ctx context.Context, in *DeliveryPath) (*answer[who
 }
 
 type redeliverInput struct {
-	DeliveryPath
+	IDPath
 	Body *struct {
 		Anew bool `json:"anew,omitempty" doc:"inbound: have another effect, even where the one before may have happened; left out: what may have happened keeps its key, and does not happen twice"`
 	}
@@ -177,17 +172,17 @@ func (s *server) redeliver(ctx context.Context, in *redeliverInput) (*answer[Del
 	var item DeliveryItem
 	var from string
 	err := s.change(ctx, "delivery.redeliver", func(ctx context.Context, tx *db.Tx) error {
-		sent, err := s.Endpoints.Store.Redeliver(ctx, tx, in.ID)
+		sent, err := s.Endpoints.Store.Redeliver(ctx, tx, in.id())
 		if err == nil {
 			item, from = outboundItem(sent), sent.Endpoint
 		}
 		if !errors.Is(err, endpoint.ErrNoDelivery) {
 			return err
 		}
-		d, err := s.Inbox.Replay(ctx, tx, in.ID, anew)
+		d, err := s.Inbox.Replay(ctx, tx, in.id(), anew)
 		item, from = inboundItem(d), d.Source
 		return err
-	}, "id", in.ID, "source", &from, "anew", anew)
+	}, "id", in.id(), "source", &from, "anew", anew)
 	if err != nil {
 		return nil, err
 	}

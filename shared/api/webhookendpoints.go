@@ -109,15 +109,10 @@ func (s *server) createWebhookEndpoint(ctx context.Context, in *struct {
 	}, nil
 }
 
-// WebhookEndpointPath names an endpoint.
-type WebhookEndpointPath struct {
-	ID string `path:"id" format:"uuid"`
-}
-
 // getWebhookEndpoint returns one endpoint, without its secret. It is called by the Engine Room and by
 // scripts.
-func (s *server) getWebhookEndpoint(ctx context.Context, in *WebhookEndpointPath) (*versioned[WebhookEndpointItem], error) {
-	e, err := s.Endpoints.Store.Get(ctx, workspace(ctx), in.ID)
+func (s *server) getWebhookEndpoint(ctx context.Context, in *IDPath) (*versioned[WebhookEndpointItem], error) {
+	e, err := s.Endpoints.Store.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +122,7 @@ func (s *server) getWebhookEndpoint(ctx context.Context, in *WebhookEndpointPath
 // patchWebhookEndpoint changes the given fields of an endpoint. It is called by the Engine Room and by
 // scripts.
 func (s *server) patchWebhookEndpoint(ctx context.Context, in *struct {
-	WebhookEndpointPath
+	IDPath
 	IfMatch
 	Body struct {
 		URL         *string        `json:"url,omitempty" minLength:"1" maxLength:"2048"`
@@ -138,7 +133,7 @@ func (s *server) patchWebhookEndpoint(ctx context.Context, in *struct {
 	}
 }) (*versioned[WebhookEndpointItem], error) {
 	ws := workspace(ctx)
-	e, err := s.Endpoints.Store.Get(ctx, ws, in.ID)
+	e, err := s.Endpoints.Store.Get(ctx, ws, in.id())
 	if err != nil {
 		return nil, err
 	}
@@ -186,10 +181,10 @@ func (s *server) patchWebhookEndpoint(ctx context.Context, in *struct {
 
 // deleteWebhookEndpoint deletes an endpoint. Its deliveries remain listed. It is called by the Engine
 // Room and by scripts.
-func (s *server) deleteWebhookEndpoint(ctx context.Context, in *WebhookEndpointPath) (*struct{}, error) {
+func (s *server) deleteWebhookEndpoint(ctx context.Context, in *IDPath) (*struct{}, error) {
 	return nil, s.change(ctx, "webhook_endpoint.delete", func(ctx context.Context, tx *db.Tx) error {
-		return s.Endpoints.Store.Delete(ctx, tx, in.ID)
-	}, "id", in.ID)
+		return s.Endpoints.Store.Delete(ctx, tx, in.id())
+	}, "id", in.id())
 }
 
 type rotatedEndpointSecret struct {
@@ -200,10 +195,10 @@ type rotatedEndpointSecret struct {
 // rotateEndpointSecret gives an endpoint a new secret. For 24 hours its requests have two signatures.
 // It is called by the Engine Room and by scripts.
 func (s *server) rotateEndpointSecret(ctx context.Context, in *struct {
-	WebhookEndpointPath
+	IDPath
 	Body *struct{}
 }) (*answer[rotatedEndpointSecret], error) {
-	e, err := s.Endpoints.Store.Get(ctx, workspace(ctx), in.ID)
+	e, err := s.Endpoints.Store.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
 		return nil, err
 	}
@@ -225,11 +220,11 @@ func (s *server) rotateEndpointSecret(ctx context.Context, in *struct {
 // testWebhookEndpoint sends a webhook.test to an endpoint, once and at once. It is called by the Engine
 // Room and by scripts.
 func (s *server) testWebhookEndpoint(ctx context.Context, in *struct {
-	WebhookEndpointPath
+	IDPath
 	Body *struct{}
 }) (*answer[DeliveryItem], error) {
 	ws := workspace(ctx)
-	e, err := s.Endpoints.Store.Get(ctx, ws, in.ID)
+	e, err := s.Endpoints.Store.Get(ctx, ws, in.id())
 	if err != nil {
 		return nil, err
 	}

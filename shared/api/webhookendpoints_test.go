@@ -37,7 +37,7 @@ func TestWebhookEndpoints(t *testing.T) {
 			ID, Direction, EndpointID, Event, Status, Error string
 			StatusCode                                      int
 		}
-		w.must(t, 200, http.MethodPost, endpoints+"/"+e.ID+"/test", `{}`, &d)
+		w.must(t, 200, http.MethodPost, endpoints+"/"+strings.ToUpper(e.ID)+"/test", `{}`, &d)
 		if d.Direction != "outbound" || d.EndpointID != e.ID || d.Event != "webhook.test" || d.Status != "delivered" || d.StatusCode != 204 {
 			t.Errorf("%+v", d)
 		}

@@ -198,7 +198,7 @@ func TestDeliveries(t *testing.T) {
 		if ids, _ = list("?status=parked"); len(ids) != 0 {
 			t.Errorf("parked: %v", ids)
 		}
-		shown := w.call(t, http.MethodGet, "/api/v1/deliveries/"+first, member, "")
+		shown := w.call(t, http.MethodGet, "/api/v1/deliveries/"+strings.ToUpper(first), member, "")
 		if shown.status != http.StatusOK || !strings.Contains(string(shown.body), `"body":"one"`) || !strings.Contains(string(shown.body), `"x-of":"one"`) {
 			t.Errorf("shown: %d %s", shown.status, shown.body)
 		}
@@ -212,7 +212,7 @@ func TestDeliveries(t *testing.T) {
 		if busy := w.call(t, http.MethodPost, "/api/v1/deliveries/"+first+"/redeliver", admin, `{}`); busy.status != http.StatusConflict {
 			t.Errorf("one that is worked on: %d %s", busy.status, busy.body)
 		}
-		if again := w.call(t, http.MethodPost, "/api/v1/deliveries/"+second+"/redeliver", admin, `{}`); again.status != http.StatusOK || !strings.Contains(string(again.body), `"status":"received"`) {
+		if again := w.call(t, http.MethodPost, "/api/v1/deliveries/"+strings.ToUpper(second)+"/redeliver", admin, `{}`); again.status != http.StatusOK || !strings.Contains(string(again.body), `"status":"received"`) {
 			t.Errorf("redelivered: %d %s", again.status, again.body)
 		}
 	})
