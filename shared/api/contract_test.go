@@ -228,7 +228,8 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 		"GET /v1/responses/{response}": {"path response", "query stream", "query starting_after", "header Last-Event-ID", "query user"},
 	}
 	answered := map[string][]string{
-		"GET /v1/responses/{response}": {"application/json", "text/event-stream"}, "POST /webhooks/{workspace}/{source}": {"text/plain; charset=utf-8"},
+		"GET /v1/responses/{response}":        {"application/json", "text/event-stream"},
+		"POST /webhooks/{workspace}/{source}": {"text/plain; charset=utf-8"},
 	}
 	paths := 0
 	for _, item := range c.at("paths").(map[string]any) {

@@ -45,9 +45,10 @@ func doorParams() map[string]*huma.Param {
 		"user":           {Description: "Names the visitor", Schema: text},
 		"after":          {Description: "As Last-Event-ID", Schema: text},
 		"starting_after": {Description: "The stream begins behind the event of this sequence_number", Schema: number(0, 1<<31-1)},
-		"stream":         {Description: "true: the answer is a stream", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true", "false"}}},
-		"cursor":         {Description: "nextCursor of the page before", Schema: text},
-		"limit":          {Description: "How many; left out: 50", Schema: number(1, 200)},
+		"stream": {Description: "true: the answer is a stream",
+			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true", "false"}}},
+		"cursor": {Description: "nextCursor of the page before", Schema: text},
+		"limit":  {Description: "How many; left out: 50", Schema: number(1, 200)},
 	}
 	for name, p := range params {
 		p.Name, p.In = name, "query"
@@ -101,15 +102,19 @@ func doors() []door {
 		{method: post, path: v1 + "/chat/messages", id: "begin-chat", summary: "Say something as a visitor, in the visitor's conversation",
 			description: strings.TrimSpace(limits), takes: says, body: reflect.TypeFor[chatMessage](), answer: talk, streams: true},
 		{method: post, path: v1 + "/chat/{thread}/messages", id: "send-chat", summary: "Say something as a visitor",
-			description: strings.TrimSpace(limits), takes: []string{"X-Session-Id", "X-Multitask", "Idempotency-Key"}, body: reflect.TypeFor[chatMessage](), answer: talk, streams: true},
+			description: strings.TrimSpace(limits), takes: []string{"X-Session-Id", "X-Multitask", "Idempotency-Key"},
+			body: reflect.TypeFor[chatMessage](), answer: talk, streams: true},
 		{method: get, path: v1 + "/chat/{thread}/messages", id: "list-chat", summary: "What was said, oldest first",
-			description: "The visitor is named by the parameter user or the header X-Session-Id.", takes: append([]string{"cursor", "limit"}, visitor...), answer: history},
+			description: "The visitor is named by the parameter user or the header X-Session-Id.",
+			takes:       append([]string{"cursor", "limit"}, visitor...), answer: history},
 		{method: get, path: v1 + "/chat/{thread}/executions/{execution}/events", id: "follow-chat", summary: "The events of an answer, again or from Last-Event-ID on",
-			description: "The visitor is named by the parameter user or the header X-Session-Id.", takes: append([]string{"Last-Event-ID", "after"}, visitor...), stream: true},
+			description: "The visitor is named by the parameter user or the header X-Session-Id.",
+			takes:       append([]string{"Last-Event-ID", "after"}, visitor...), stream: true},
 		{method: post, path: "/webhooks/{workspace}/{source}", id: "receive-webhook", summary: "Deliver a webhook",
-			description: "Signed as the kind of its source says. 202: it is stored, and its work begins; 200: it came before. A body has 6 MiB at most.", open: true,
-			plain: "The challenge that Slack asks for",
-			shape: protocol("What the source sends. The signature is checked over the raw bytes."), answer: reflect.TypeFor[receipt](), also: http.StatusAccepted},
+			description: "Signed as the kind of its source says. 202: it is stored, and its work begins; 200: it came before. A body has 6 MiB at most.",
+			open:        true,
+			plain:       "The challenge that Slack asks for",
+			shape:       protocol("What the source sends. The signature is checked over the raw bytes."), answer: reflect.TypeFor[receipt](), also: http.StatusAccepted},
 	}
 }
 

@@ -193,7 +193,9 @@ func discreetErrors(status int, body []byte) []byte {
 		if wrong.Code != jsonrpc.CodeInvalidParams && wrong.Code != 0 { // the library gives some errors no code
 			continue
 		}
-		wrong.Code, wrong.Message, wrong.Data = jsonrpc.CodeInvalidParams, "the params are not those of the method, or name nothing that is here", nil
+		wrong = jsonrpc.Error{
+			Code: jsonrpc.CodeInvalidParams, Message: "the params are not those of the method, or name nothing that is here",
+		}
 		answer["error"], _ = json.Marshal(&wrong)
 	}
 	var out any = answers
