@@ -128,7 +128,7 @@ func (s *server) registerAgent(ctx context.Context, in *struct {
 	}
 	b := in.Body
 	a := agent.Agent{
-		ID: in.id(), Name: b.Name, Model: b.Model, Capabilities: b.Capabilities, MaxConcurrentTasks: b.MaxConcurrentTasks,
+		ID: in.ID, Name: b.Name, Model: b.Model, Capabilities: b.Capabilities, MaxConcurrentTasks: b.MaxConcurrentTasks,
 		CoordinatorEnabled: b.CoordinatorEnabled == nil || *b.CoordinatorEnabled, IntervalSeconds: b.IntervalSeconds,
 		StaleSeconds: b.StaleSeconds,
 		Spawner:      b.Spawner, SpawnerTarget: b.SpawnerTarget, CreatedBy: principal(by),
@@ -137,7 +137,7 @@ func (s *server) registerAgent(ctx context.Context, in *struct {
 	err = s.change(ctx, "agent.register", func(ctx context.Context, tx *db.Tx) (err error) {
 		a, added, err = s.Agents.Register(ctx, tx, a)
 		return err
-	}, "agent", in.id(), "name", b.Name)
+	}, "agent", in.ID, "name", b.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (s *server) registerAgent(ctx context.Context, in *struct {
 
 // getAgent is called by the Engine Room, scripts and lanekeeper agents.
 func (s *server) getAgent(ctx context.Context, in *IDPath) (*versioned[AgentItem], error) {
-	a, err := s.Agents.Get(ctx, workspace(ctx), in.id())
+	a, err := s.Agents.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ const maxHeartbeats = 120
 
 // getAgentHealth is called by the Engine Room, scripts and lanekeeper agents.
 func (s *server) getAgentHealth(ctx context.Context, in *IDPath) (*answer[agentHealth], error) {
-	a, beats, err := s.Agents.Heartbeats(ctx, workspace(ctx), in.id(), maxHeartbeats)
+	a, beats, err := s.Agents.Heartbeats(ctx, workspace(ctx), in.ID, maxHeartbeats)
 	if err != nil {
 		return nil, err
 	}
@@ -222,13 +222,13 @@ func (s *server) listTasksOfAgent(ctx context.Context, in *struct {
 	Cursor string      `query:"cursor" maxLength:"200"`
 	Limit  int         `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[taskItem]], error) {
-	if err := itself(ctx, in.id()); err != nil {
+	if err := itself(ctx, in.ID); err != nil {
 		return nil, err
 	}
-	if _, err := s.Agents.Get(ctx, workspace(ctx), in.id()); err != nil {
+	if _, err := s.Agents.Get(ctx, workspace(ctx), in.ID); err != nil {
 		return nil, err
 	}
-	return s.listTasks(ctx, &listTasksInput{TaskFilter: TaskFilter{Status: in.Status, AgentID: in.id()},
+	return s.listTasks(ctx, &listTasksInput{TaskFilter: TaskFilter{Status: in.Status, AgentID: in.ID},
 		Sort: task.Newest, Cursor: in.Cursor, Limit: in.Limit})
 }
 
@@ -248,9 +248,9 @@ func (s *server) rotateAgentToken(ctx context.Context, in *struct {
 	}
 	var a agent.Agent
 	err = s.change(ctx, "agent.rotate_token", func(ctx context.Context, tx *db.Tx) (err error) {
-		a, err = s.Agents.Rotate(ctx, tx, in.id())
+		a, err = s.Agents.Rotate(ctx, tx, in.ID)
 		return err
-	}, "agent", in.id())
+	}, "agent", in.ID)
 	var token secret.Value
 	if err == nil {
 		token, err = mint(a.ID, a.Generation)
@@ -278,7 +278,7 @@ func (s *server) terminateAgent(ctx context.Context, in *struct {
 	var a agent.Agent
 	recovered := 0
 	err := s.change(ctx, "agent.terminate", func(ctx context.Context, tx *db.Tx) error {
-		is, open, err := s.Agents.Terminate(ctx, tx, in.id(), reason, graceful)
+		is, open, err := s.Agents.Terminate(ctx, tx, in.ID, reason, graceful)
 		if err != nil {
 			return err
 		}
@@ -290,7 +290,7 @@ func (s *server) terminateAgent(ctx context.Context, in *struct {
 		a = is
 		a.Tasks -= len(open)
 		return err
-	}, "agent", in.id(), "reason", reason, "graceful", graceful, "recovered", &recovered)
+	}, "agent", in.ID, "reason", reason, "graceful", graceful, "recovered", &recovered)
 	if err != nil {
 		return nil, err
 	}
@@ -326,11 +326,11 @@ func (s *server) beatAgent(ctx context.Context, in *struct {
 	IDPath
 	Body agentBeat
 }) (*answer[agentOrders], error) {
-	if err := itself(ctx, in.id()); err != nil {
+	if err := itself(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	b := in.Body
-	beat := agent.Beat{Agent: in.id(), Says: b.Status, Attempt: b.Attempt, Vitals: agent.Vitals{
+	beat := agent.Beat{Agent: in.ID, Says: b.Status, Attempt: b.Attempt, Vitals: agent.Vitals{
 		Task: strings.ToLower(b.CurrentTaskID), Progress: b.ProgressPercent, Step: b.CurrentStep, MemoryMB: b.MemoryMB, CPU: b.CPUPercent,
 	}}
 	orders, err := s.Agents.Beat(ctx, workspace(ctx), beat)

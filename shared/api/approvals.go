@@ -138,7 +138,7 @@ func (s *server) listApprovals(ctx context.Context, in *approvalsInput) (*answer
 
 // getApproval returns one approval. It is called by the Engine Room.
 func (s *server) getApproval(ctx context.Context, in *IDPath) (*answer[approvalItem], error) {
-	a, err := s.Approvals.Get(ctx, workspace(ctx), in.id())
+	a, err := s.Approvals.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ type approveInput struct {
 // approve allows a call and makes it at once in this process. It is called by the Engine Room.
 func (s *server) approve(ctx context.Context, in *approveInput) (*answer[approvalItem], error) {
 	by, _ := auth.From(ctx)
-	a, err := s.Approvals.ApproveShown(ctx, by.Workspace, in.id(), principal(by), in.Body.Digest, in.Body.Input)
+	a, err := s.Approvals.ApproveShown(ctx, by.Workspace, in.ID, principal(by), in.Body.Digest, in.Body.Input)
 	if err != nil {
 		return nil, undecided(err)
 	}
@@ -176,7 +176,7 @@ type rejectInput struct {
 // process. It is called by the Engine Room.
 func (s *server) reject(ctx context.Context, in *rejectInput) (*answer[approvalItem], error) {
 	by, _ := auth.From(ctx)
-	a, err := s.Approvals.Reject(ctx, by.Workspace, in.id(), principal(by), in.Body.Reason)
+	a, err := s.Approvals.Reject(ctx, by.Workspace, in.ID, principal(by), in.Body.Reason)
 	if err != nil {
 		return nil, undecided(err)
 	}

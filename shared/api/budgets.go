@@ -87,7 +87,7 @@ func (s *server) listBudgets(ctx context.Context, in *budgetsInput) (*answer[pag
 
 // getBudget returns one budget. It is called by the Engine Room and by scripts.
 func (s *server) getBudget(ctx context.Context, in *IDPath) (*versioned[budgetItem], error) {
-	b, err := s.Budgets.Get(ctx, workspace(ctx), in.id())
+	b, err := s.Budgets.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ type patchBudgetInput struct {
 // patchBudget changes the number of allocated tokens. It is called by the Engine Room and by
 // scripts.
 func (s *server) patchBudget(ctx context.Context, in *patchBudgetInput) (*versioned[budgetItem], error) {
-	read, err := s.Budgets.Get(ctx, workspace(ctx), in.id())
+	read, err := s.Budgets.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}

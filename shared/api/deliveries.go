@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -117,7 +116,7 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveriesInput) (*answ
 			return nil, invalid(problem.At("query.endpointId", "goes with direction=outbound only"))
 		}
 		found, err := s.Inbox.List(ctx, workspace(ctx), inbox.Filter{
-			Status: inbox.Status(in.Status), Source: strings.ToLower(in.SourceID), Event: in.Event, Before: before, Limit: in.Limit + 1,
+			Status: inbox.Status(in.Status), Source: in.SourceID, Event: in.Event, Before: before, Limit: in.Limit + 1,
 		})
 		if err != nil {
 			return nil, err
@@ -134,9 +133,9 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveriesInput) (*answ
 // called by the Engine Room and by scripts.
 func (s *server) getDelivery(ctx context.Context, in *IDPath) (*answer[wholeDelivery], error) {
 	ws := workspace(ctx)
-	d, err := s.Inbox.Delivery(ctx, ws, in.id())
+	d, err := s.Inbox.Delivery(ctx, ws, in.ID)
 	if errors.Is(err, db.ErrNoRows) || errors.Is(err, inbox.ErrNotFound) {
-		sent, err := s.Endpoints.Store.Delivery(ctx, ws, in.id())
+		sent, err := s.Endpoints.Store.Delivery(ctx, ws, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -172,17 +171,17 @@ func (s *server) redeliver(ctx context.Context, in *redeliverInput) (*answer[Del
 	var item DeliveryItem
 	var from string
 	err := s.change(ctx, "delivery.redeliver", func(ctx context.Context, tx *db.Tx) error {
-		sent, err := s.Endpoints.Store.Redeliver(ctx, tx, in.id())
+		sent, err := s.Endpoints.Store.Redeliver(ctx, tx, in.ID)
 		if err == nil {
 			item, from = outboundItem(sent), sent.Endpoint
 		}
 		if !errors.Is(err, endpoint.ErrNoDelivery) {
 			return err
 		}
-		d, err := s.Inbox.Replay(ctx, tx, in.id(), anew)
+		d, err := s.Inbox.Replay(ctx, tx, in.ID, anew)
 		item, from = inboundItem(d), d.Source
 		return err
-	}, "id", in.id(), "source", &from, "anew", anew)
+	}, "id", in.ID, "source", &from, "anew", anew)
 	if err != nil {
 		return nil, err
 	}

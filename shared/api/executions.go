@@ -71,7 +71,7 @@ func (s *server) givenInput(ctx context.Context, e execution.Execution) (json.Ra
 // getExecution returns one execution. It is called by the Engine Room, by scripts, and by external
 // agents for their own executions.
 func (s *server) getExecution(ctx context.Context, in *IDPath) (*answer[executionItem], error) {
-	e, err := s.ownExecution(ctx, in.id())
+	e, err := s.ownExecution(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (s *server) completeExecution(ctx context.Context, in *struct {
 	if in.Body != nil {
 		result = in.Body.Result
 	}
-	return s.ending(ctx, in.id(), execution.Completed, result, "")
+	return s.ending(ctx, in.ID, execution.Completed, result, "")
 }
 
 // Stop holds the reason why an execution ends.
@@ -201,7 +201,7 @@ func (in Stop) reason() string {
 
 // failExecution ends an execution as failed. It is called by agents that cannot continue.
 func (s *server) failExecution(ctx context.Context, in *Stop) (*answer[executionItem], error) {
-	return s.ending(ctx, in.id(), execution.Failed, nil, cmp.Or(in.reason(), "failed"))
+	return s.ending(ctx, in.ID, execution.Failed, nil, cmp.Or(in.reason(), "failed"))
 }
 
 // cancelExecution cancels an execution or a turn with the agent. While a transaction works under
@@ -210,7 +210,7 @@ func (s *server) failExecution(ctx context.Context, in *Stop) (*answer[execution
 func (s *server) cancelExecution(ctx context.Context, in *Stop) (*answer[executionItem], error) {
 	by, _ := auth.From(ctx)
 	if by.Kind != auth.Agent {
-		switch err := s.Operate.Cancel(ctx, by.Workspace, in.id(), by.String(), false); {
+		switch err := s.Operate.Cancel(ctx, by.Workspace, in.ID, by.String(), false); {
 		case err == nil:
 			s.Send(by.Workspace) // ends the turn if a transaction was in the way
 			return s.getExecution(ctx, &in.IDPath)
@@ -218,5 +218,5 @@ func (s *server) cancelExecution(ctx context.Context, in *Stop) (*answer[executi
 			return nil, err
 		}
 	}
-	return s.ending(ctx, in.id(), execution.Cancelled, nil, in.reason())
+	return s.ending(ctx, in.ID, execution.Cancelled, nil, in.reason())
 }

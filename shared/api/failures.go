@@ -60,6 +60,6 @@ func (s *server) dismissFailure(ctx context.Context, in *struct {
 }) (*struct{}, error) {
 	by, _ := auth.From(ctx)
 	return nil, s.change(ctx, "failure.dismiss", func(ctx context.Context, tx *db.Tx) error {
-		return s.failed.Dismiss(ctx, tx, in.Kind, in.id(), in.Body.At, principal(by))
-	}, "kind", in.Kind, "id", in.id())
+		return s.failed.Dismiss(ctx, tx, in.Kind, in.ID, in.Body.At, principal(by))
+	}, "kind", in.Kind, "id", in.ID)
 }

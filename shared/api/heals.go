@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -62,14 +61,12 @@ func (s *server) listHeals(ctx context.Context, in *healsInput) (*answer[page[he
 
 // IDPath names a resource by its id.
 type IDPath struct {
-	ID string `path:"id" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
+	ID string `path:"id" format:"uuid"`
 }
-
-func (in IDPath) id() string { return strings.ToLower(in.ID) }
 
 // getHeal returns one heal. It is called by the Engine Room.
 func (s *server) getHeal(ctx context.Context, in *IDPath) (*answer[healItem], error) {
-	h, err := s.Heals.Get(ctx, workspace(ctx), in.id())
+	h, err := s.Heals.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +85,9 @@ func (s *server) undoHeal(ctx context.Context, in *undoHealInput) (*answer[healI
 	var h heal.Heal
 	var enabled int
 	err := s.change(ctx, "heal.undo", func(ctx context.Context, tx *db.Tx) (err error) {
-		h, enabled, err = s.Heals.Undo(ctx, tx, by.Workspace, in.id(), principal(by))
+		h, enabled, err = s.Heals.Undo(ctx, tx, by.Workspace, in.ID, principal(by))
 		return err
-	}, "id", in.id(), "skill", &h.Skill, "automations", &enabled)
+	}, "id", in.ID, "skill", &h.Skill, "automations", &enabled)
 	if err != nil {
 		return nil, err
 	}

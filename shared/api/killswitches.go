@@ -97,7 +97,7 @@ func (s *server) setSwitch(ctx context.Context, in *setSwitchInput) (*setSwitchO
 
 // getSwitch returns one kill switch. It is called by the Engine Room.
 func (s *server) getSwitch(ctx context.Context, in *IDPath) (*answer[switchItem], error) {
-	k, err := s.Switches.Get(ctx, workspace(ctx), in.id())
+	k, err := s.Switches.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (s *server) deleteSwitch(ctx context.Context, in *IDPath) (*answer[switchIt
 	var was bool
 	err := s.change(ctx, "kill_switch.release", func(ctx context.Context, tx *db.Tx) (err error) {
 		on := s.Switches.On(tx.Later())
-		k, err = s.Switches.Release(ctx, tx, in.id(), by.String())
+		k, err = s.Switches.Release(ctx, tx, in.ID, by.String())
 		was = slices.ContainsFunc(*on, func(other halt.Switch) bool { return other.ID == k.ID })
 		if err == nil && s.Outbox != nil {
 			for _, topic := range halting {
@@ -133,7 +133,7 @@ func (s *server) deleteSwitch(ctx context.Context, in *IDPath) (*answer[switchIt
 			}
 		}
 		return err
-	}, "id", in.id(), "scope", &k.Scope, "target", &k.Target, "was_on", &was)
+	}, "id", in.ID, "scope", &k.Scope, "target", &k.Target, "was_on", &was)
 	if err != nil {
 		return nil, err
 	}

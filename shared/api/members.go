@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -81,7 +80,7 @@ func (s *server) addMember(ctx context.Context, in *struct {
 
 // MemberPath names a member.
 type MemberPath struct {
-	UserID string `path:"userId" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
+	UserID string `path:"userId" format:"uuid"`
 }
 
 // getMember returns one member. It is called by GET /api/v1/members/{userId}.
@@ -123,10 +122,9 @@ func (s *server) patchMember(ctx context.Context, in *struct {
 // removeMember removes a person from the workspace. It is called by DELETE
 // /api/v1/members/{userId}.
 func (s *server) removeMember(ctx context.Context, in *MemberPath) (*struct{}, error) {
-	id := strings.ToLower(in.UserID)
 	return nil, s.change(ctx, "member.remove", func(ctx context.Context, tx *db.Tx) error {
-		return s.People.RemoveMember(ctx, tx, id)
-	}, "user", id)
+		return s.People.RemoveMember(ctx, tx, in.UserID)
+	}, "user", in.UserID)
 }
 
 // signOutMember ends all sessions of a member. It is called by POST
@@ -260,7 +258,7 @@ func (s *server) createKey(ctx context.Context, in *struct {
 
 // getKey returns one key. It is called by GET /api/v1/api-keys/{id}.
 func (s *server) getKey(ctx context.Context, in *IDPath) (*answer[keyItem], error) {
-	k, err := s.People.Key(ctx, workspace(ctx), in.id())
+	k, err := s.People.Key(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -270,9 +268,9 @@ func (s *server) getKey(ctx context.Context, in *IDPath) (*answer[keyItem], erro
 // revokeKey revokes a key. It is called by DELETE /api/v1/api-keys/{id}.
 func (s *server) revokeKey(ctx context.Context, in *IDPath) (*struct{}, error) {
 	return nil, s.change(ctx, "api_key.revoke", func(ctx context.Context, tx *db.Tx) error {
-		_, err := s.People.RevokeKey(ctx, tx, in.id())
+		_, err := s.People.RevokeKey(ctx, tx, in.ID)
 		return err
-	}, "id", in.id())
+	}, "id", in.ID)
 }
 
 // signedIn is a response that sets the session's cookie.

@@ -85,7 +85,7 @@ func (s *server) listMemories(ctx context.Context, in *struct {
 
 // getMemory returns one memory. It is called by the Engine Room and by scripts.
 func (s *server) getMemory(ctx context.Context, in *IDPath) (*versioned[memoryItem], error) {
-	m, err := s.Memories.Get(ctx, workspace(ctx), in.id())
+	m, err := s.Memories.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s *server) patchMemory(ctx context.Context, in *struct {
 		ExpiresAt  optional[time.Time] `json:"expiresAt,omitempty" doc:"Null: never"`
 	}
 }) (*versioned[memoryItem], error) {
-	m, err := s.Memories.Get(ctx, workspace(ctx), in.id())
+	m, err := s.Memories.Get(ctx, workspace(ctx), in.ID)
 	if err == nil {
 		err = in.matches(m.Version)
 	}
@@ -144,7 +144,7 @@ func (s *server) patchMemory(ctx context.Context, in *struct {
 	err = s.change(ctx, "memory.update", func(ctx context.Context, tx *db.Tx) (err error) {
 		m, err = s.Memories.Patch(ctx, tx, m, p)
 		return err
-	}, "memory", in.id())
+	}, "memory", in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +154,8 @@ func (s *server) patchMemory(ctx context.Context, in *struct {
 // deleteMemory deletes a memory. It is called by the Engine Room and by scripts.
 func (s *server) deleteMemory(ctx context.Context, in *IDPath) (*struct{}, error) {
 	return nil, s.change(ctx, "memory.delete", func(ctx context.Context, tx *db.Tx) error {
-		return s.Memories.Delete(ctx, tx, in.id(), 0)
-	}, "memory", in.id())
+		return s.Memories.Delete(ctx, tx, in.ID, 0)
+	}, "memory", in.ID)
 }
 
 // categoryItem is a category of memories.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -35,7 +34,7 @@ func (s *server) listMessages(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.Threads.Get(ctx, workspace(ctx), in.id()); err != nil {
+	if _, err := s.Threads.Get(ctx, workspace(ctx), in.ID); err != nil {
 		return nil, err
 	}
 	var after int64
@@ -44,7 +43,7 @@ func (s *server) listMessages(ctx context.Context, in *struct {
 			return nil, badCursor
 		}
 	}
-	found, more, err := s.Threads.Messages(ctx, workspace(ctx), in.id(), after, in.Limit)
+	found, more, err := s.Threads.Messages(ctx, workspace(ctx), in.ID, after, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -84,10 +83,10 @@ func (s *server) listThreadOutbox(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.Threads.Get(ctx, workspace(ctx), in.id()); err != nil {
+	if _, err := s.Threads.Get(ctx, workspace(ctx), in.ID); err != nil {
 		return nil, err
 	}
-	found, more, err := s.Threads.Outbox(ctx, workspace(ctx), in.id(), outbox.Filter{Status: in.Status, Before: before, Limit: in.Limit})
+	found, more, err := s.Threads.Outbox(ctx, workspace(ctx), in.ID, outbox.Filter{Status: in.Status, Before: before, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -120,19 +119,19 @@ func (s *server) addMessage(ctx context.Context, in *struct {
 		IdempotencyKey string `json:"idempotencyKey,omitempty" maxLength:"200" doc:"A thread has one message of a key"`
 	}
 }) (*creation[messageReceived], error) {
-	if _, err := s.speakable(ctx, in.id()); err != nil {
+	if _, err := s.speakable(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	var id, resumed string
 	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
-		id, resumed, err = s.Threads.Append(ctx, tx, in.id(),
+		id, resumed, err = s.Threads.Append(ctx, tx, in.ID,
 			thread.Spoken{Role: thread.User, Body: discreet(ctx, in.Body.Body), Key: in.Body.IdempotencyKey})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &creation[messageReceived]{Location: "/api/v1/threads/" + in.id() + "/messages", Body: messageReceived{id, resumed}}, nil
+	return &creation[messageReceived]{Location: "/api/v1/threads/" + in.ID + "/messages", Body: messageReceived{id, resumed}}, nil
 }
 
 // messageSent describes the state of a message.
@@ -170,7 +169,7 @@ func (s *server) sendMessage(ctx context.Context, in *struct {
 		SupersedeKey   string `json:"supersedeKey,omitempty" maxLength:"200" doc:"Has messages of the same key that wait give way"`
 	}
 }) (*sendAnswer, error) {
-	e, t, err := s.speaks(ctx, in.Body.execution(), in.id())
+	e, t, err := s.speaks(ctx, in.Body.execution(), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -180,10 +179,10 @@ func (s *server) sendMessage(ctx context.Context, in *struct {
 	var sent thread.Sent
 	err = s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
 		sent, err = s.Threads.Send(ctx, tx, thread.Outgoing{
-			Thread: in.id(), Execution: e.ID, Body: discreet(ctx, in.Body.Body), Key: in.Body.IdempotencyKey,
+			Thread: in.ID, Execution: e.ID, Body: discreet(ctx, in.Body.Body), Key: in.Body.IdempotencyKey,
 			SupersedeKey: in.Body.SupersedeKey, TTL: time.Duration(in.Body.TTLSeconds) * time.Second,
 		})
-		s.record(ctx, tx, e, activity.Entry{Skill: "thread.send", Thread: in.id()}, "message", sent.ID, "queued", sent.Queued)
+		s.record(ctx, tx, e, activity.Entry{Skill: "thread.send", Thread: in.ID}, "message", sent.ID, "queued", sent.Queued)
 		return err
 	})
 	if err != nil {
@@ -200,17 +199,17 @@ func (s *server) sendMessage(ctx context.Context, in *struct {
 // threads resend.
 func (s *server) resendMessage(ctx context.Context, in *struct {
 	IDPath
-	MessageID string `path:"messageId" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
+	MessageID string `path:"messageId" format:"uuid"`
 	Body      *struct{}
 }) (*sendAnswer, error) {
-	if _, err := s.speakable(ctx, in.id()); err != nil {
+	if _, err := s.speakable(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	var sent thread.Sent
 	err := s.change(ctx, "thread.resend", func(ctx context.Context, tx *db.Tx) (err error) {
-		sent, err = s.Threads.Resend(ctx, tx, in.id(), strings.ToLower(in.MessageID))
+		sent, err = s.Threads.Resend(ctx, tx, in.ID, in.MessageID)
 		return err
-	}, "thread", in.id(), "message", in.MessageID)
+	}, "thread", in.ID, "message", in.MessageID)
 	if err != nil {
 		return nil, err
 	}

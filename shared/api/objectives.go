@@ -136,7 +136,7 @@ func (s *server) listObjectives(ctx context.Context, in *struct {
 
 // getObjective returns one objective with its plan. It is called by the Engine Room and by scripts.
 func (s *server) getObjective(ctx context.Context, in *IDPath) (*versioned[objectiveItem], error) {
-	o, err := s.Objectives.Get(ctx, workspace(ctx), in.id())
+	o, err := s.Objectives.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (s *server) patchObjective(ctx context.Context, in *struct {
 }) (*versioned[objectiveItem], error) {
 	p := objective.Patch{Title: in.Body.Title, Description: in.Body.Description, Priority: in.Body.Priority,
 		DoneCriterion: in.Body.DoneCriterion}
-	return s.editObjective(ctx, "objective.update", in.id(), in.IfMatch, func(ctx context.Context, tx *db.Tx, o objective.Objective) (objective.Objective, error) {
+	return s.editObjective(ctx, "objective.update", in.ID, in.IfMatch, func(ctx context.Context, tx *db.Tx, o objective.Objective) (objective.Objective, error) {
 		return s.objectives().Patch(ctx, tx, o, p)
 	})
 }
@@ -228,7 +228,7 @@ func (s *server) replaceSteps(ctx context.Context, in *struct {
 	for i, st := range in.Body.Steps {
 		steps[i] = objective.Step{Title: st.Title, Skill: st.Skill, Inputs: st.Inputs, DoneCriterion: st.DoneCriterion}
 	}
-	return s.editObjective(ctx, "objective.plan", in.id(), in.IfMatch, func(ctx context.Context, tx *db.Tx, o objective.Objective) (objective.Objective, error) {
+	return s.editObjective(ctx, "objective.plan", in.ID, in.IfMatch, func(ctx context.Context, tx *db.Tx, o objective.Objective) (objective.Objective, error) {
 		return s.objectives().ReplaceSteps(ctx, tx, o, steps)
 	}, "steps", len(steps))
 }
@@ -240,7 +240,7 @@ func (s *server) listSteps(ctx context.Context, in *struct {
 	Cursor string `query:"cursor" maxLength:"200"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[planStep]], error) {
-	o, err := s.Objectives.Get(ctx, workspace(ctx), in.id())
+	o, err := s.Objectives.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -285,8 +285,8 @@ func (s *server) pauseObjective(ctx context.Context, in *struct {
 	if in.Body != nil {
 		reason = cmp.Or(in.Body.Reason, reason)
 	}
-	return s.become(ctx, "objective.pause", in.id(), reason, func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
-		return s.objectives().Pause(ctx, tx, in.id(), reason)
+	return s.become(ctx, "objective.pause", in.ID, reason, func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+		return s.objectives().Pause(ctx, tx, in.ID, reason)
 	})
 }
 
@@ -295,8 +295,8 @@ func (s *server) resumeObjective(ctx context.Context, in *struct {
 	IDPath
 	Body *struct{}
 }) (*versioned[objectiveItem], error) {
-	return s.become(ctx, "objective.resume", in.id(), "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
-		return s.objectives().Resume(ctx, tx, in.id())
+	return s.become(ctx, "objective.resume", in.ID, "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+		return s.objectives().Resume(ctx, tx, in.ID)
 	})
 }
 
@@ -304,8 +304,8 @@ func (s *server) resumeObjective(ctx context.Context, in *struct {
 // scripts.
 func (s *server) deleteObjective(ctx context.Context, in *IDPath) (*struct{}, error) {
 	return nil, s.change(ctx, "objective.delete", func(ctx context.Context, tx *db.Tx) error {
-		return s.objectives().Delete(ctx, tx, in.id())
-	}, "objective", in.id())
+		return s.objectives().Delete(ctx, tx, in.ID)
+	}, "objective", in.ID)
 }
 
 // completeObjective ends an objective as completed. It is called by the Engine Room and by scripts.
@@ -319,7 +319,7 @@ func (s *server) completeObjective(ctx context.Context, in *struct {
 	if in.Body != nil {
 		summary = in.Body.Summary
 	}
-	return s.become(ctx, "objective.complete", in.id(), "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
-		return s.objectives().Complete(ctx, tx, in.id(), summary)
+	return s.become(ctx, "objective.complete", in.ID, "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+		return s.objectives().Complete(ctx, tx, in.ID, summary)
 	})
 }

@@ -231,7 +231,7 @@ func runFollowed(s *server, a huma.API, op huma.Operation) {
 				return invalid(problem.At(at, turn.ErrPosition.Error()))
 			}
 		}
-		s.followRun(w, r, in.id(), after)
+		s.followRun(w, r, in.ID, after)
 		return nil
 	})
 }

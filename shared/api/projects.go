@@ -55,7 +55,7 @@ func listOf[T any](ctx context.Context, s *project.Store, in ProjectsInput, of s
 		return nil, err
 	}
 	found, err := s.List(ctx, workspace(ctx), project.Filter{
-		Archived: in.Archived == "true", Project: strings.ToLower(of), Before: before, Limit: in.Limit + 1,
+		Archived: in.Archived == "true", Project: of, Before: before, Limit: in.Limit + 1,
 	})
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (s *server) listMilestones(ctx context.Context, in *struct {
 
 // getProject is called by the Engine Room, scripts and lanekeeper projects.
 func (s *server) getProject(ctx context.Context, in *IDPath) (*versioned[ProjectItem], error) {
-	i, tasks, err := s.Projects.Get(ctx, workspace(ctx), in.id())
+	i, tasks, err := s.Projects.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (s *server) getProject(ctx context.Context, in *IDPath) (*versioned[Project
 
 // getMilestone is called by the Engine Room, scripts and lanekeeper milestones.
 func (s *server) getMilestone(ctx context.Context, in *IDPath) (*versioned[milestoneItem], error) {
-	i, tasks, err := s.Milestones.Get(ctx, workspace(ctx), in.id())
+	i, tasks, err := s.Milestones.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (s *server) patchProject(ctx context.Context, in *struct {
 	Body ProjectPatch
 }) (*versioned[ProjectItem], error) {
 	p := project.Patch{Name: in.Body.Name, Description: in.Body.Description, Archived: in.Body.Archived}
-	i, err := s.patchItem(ctx, s.Projects, "project.update", in.id(), in.IfMatch, p)
+	i, err := s.patchItem(ctx, s.Projects, "project.update", in.ID, in.IfMatch, p)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (s *server) patchMilestone(ctx context.Context, in *struct {
 }) (*versioned[milestoneItem], error) {
 	b := in.Body
 	p := project.Patch{Name: b.Name, Description: b.Description, Archived: b.Archived, DueAt: changedTime(b.DueAt)}
-	i, err := s.patchItem(ctx, s.Milestones, "milestone.update", in.id(), in.IfMatch, p)
+	i, err := s.patchItem(ctx, s.Milestones, "milestone.update", in.ID, in.IfMatch, p)
 	if err != nil {
 		return nil, err
 	}
@@ -195,10 +195,10 @@ func (s *server) deleteItem(ctx context.Context, of *project.Store, what, id str
 
 // deleteProject is called by the Engine Room, scripts and lanekeeper projects.
 func (s *server) deleteProject(ctx context.Context, in *IDPath) (*struct{}, error) {
-	return s.deleteItem(ctx, s.Projects, "project.delete", in.id())
+	return s.deleteItem(ctx, s.Projects, "project.delete", in.ID)
 }
 
 // deleteMilestone is called by the Engine Room, scripts and lanekeeper milestones.
 func (s *server) deleteMilestone(ctx context.Context, in *IDPath) (*struct{}, error) {
-	return s.deleteItem(ctx, s.Milestones, "milestone.delete", in.id())
+	return s.deleteItem(ctx, s.Milestones, "milestone.delete", in.ID)
 }

@@ -123,7 +123,7 @@ func siteKeyOutput(k auth.APIKey) *versioned[SiteKeyItem] {
 
 // siteKey reads a site key. Keys of programs are not found.
 func (s *server) siteKey(ctx context.Context, in *IDPath) (auth.APIKey, error) {
-	k, err := s.People.Key(ctx, workspace(ctx), in.id())
+	k, err := s.People.Key(ctx, workspace(ctx), in.ID)
 	if err == nil && k.Kind != auth.SiteKind {
 		err = auth.ErrNotFound
 	}
@@ -157,14 +157,14 @@ func (s *server) patchSiteKey(ctx context.Context, in *struct {
 	var k auth.APIKey
 	err := s.change(ctx, "site_key.update", func(ctx context.Context, tx *db.Tx) (err error) {
 		if in.IfMatch.IfMatch != "" { // without edits it only locks the row
-			present, err := s.People.EditSiteKey(ctx, tx, in.id(), auth.SiteKeyEdits{})
+			present, err := s.People.EditSiteKey(ctx, tx, in.ID, auth.SiteKeyEdits{})
 			if err := cmp.Or(err, in.matchesTag(siteKeyTag(present))); err != nil {
 				return err
 			}
 		}
-		k, err = s.People.EditSiteKey(ctx, tx, in.id(), auth.SiteKeyEdits{Name: in.Body.Name, Origins: in.Body.Origins, Persona: in.Body.Persona})
+		k, err = s.People.EditSiteKey(ctx, tx, in.ID, auth.SiteKeyEdits{Name: in.Body.Name, Origins: in.Body.Origins, Persona: in.Body.Persona})
 		return err
-	}, "id", in.id(), "name", &k.Name, "origins", &k.Origins, "persona", &k.Persona)
+	}, "id", in.ID, "name", &k.Name, "origins", &k.Origins, "persona", &k.Persona)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (s *server) revokeSiteKey(ctx context.Context, in *IDPath) (*struct{}, erro
 		return nil, err
 	}
 	return nil, s.change(ctx, "site_key.revoke", func(ctx context.Context, tx *db.Tx) error {
-		_, err := s.People.RevokeKey(ctx, tx, in.id())
+		_, err := s.People.RevokeKey(ctx, tx, in.ID)
 		return err
-	}, "id", in.id())
+	}, "id", in.ID)
 }

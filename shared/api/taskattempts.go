@@ -48,14 +48,14 @@ var noCoordinator = problem.New(http.StatusServiceUnavailable, "no_coordinator",
 // claimTask gives an agent its next task, which runs from then on. Its input has the values of the
 // secrets that it names. It is called by agents that pull.
 func (s *server) claimTask(ctx context.Context, in *claimInput) (*claimed, error) {
-	if err := itself(ctx, in.id()); err != nil {
+	if err := itself(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	if s.Claim == nil {
 		return nil, noCoordinator
 	}
 	if by, _ := auth.From(ctx); by.Kind != auth.Agent { // of an agent, its token says that it is there
-		if a, err := s.Agents.Get(ctx, by.Workspace, in.id()); err != nil {
+		if a, err := s.Agents.Get(ctx, by.Workspace, in.ID); err != nil {
 			return nil, err
 		} else if a.Status == agent.Terminated {
 			return nil, &agent.StatusError{Status: a.Status, What: "a claim"}
@@ -71,7 +71,7 @@ func (s *server) claimTask(ctx context.Context, in *claimInput) (*claimed, error
 		}
 		given, err := s.Tasks.GivenInput(ctx, workspace(ctx), t, s.Secrets)
 		if task.Unreadable(err) && !errors.Is(err, secret.ErrNoKey) { // without the key, no task is at fault
-			if err := s.broken(ctx, in.id(), t, err); err != nil {
+			if err := s.broken(ctx, in.ID, t, err); err != nil {
 				return nil, err
 			}
 			continue
@@ -93,7 +93,7 @@ func (s *server) claimTask(ctx context.Context, in *claimInput) (*claimed, error
 func (s *server) nextTask(ctx context.Context, in *claimInput) (task.Task, bool, error) {
 	ws := workspace(ctx)
 	if in.Body != nil && in.Body.Attempts != nil {
-		runs, err := s.Agents.Running(ctx, ws, in.id())
+		runs, err := s.Agents.Running(ctx, ws, in.ID)
 		if err != nil {
 			return task.Task{}, false, err
 		}
@@ -105,12 +105,12 @@ func (s *server) nextTask(ctx context.Context, in *claimInput) (task.Task, bool,
 			if err != nil {
 				return task.Task{}, false, err
 			}
-			if t.Agent == in.id() && t.Attempt == at.Number && t.Status == task.Running { // it may have changed between the reads
+			if t.Agent == in.ID && t.Attempt == at.Number && t.Status == task.Running { // it may have changed between the reads
 				return t, true, nil
 			}
 		}
 	}
-	return s.Claim(ctx, ws, in.id())
+	return s.Claim(ctx, ws, in.ID)
 }
 
 // broken ends an agent's attempt whose input names a secret that is not there: no retry helps. It
@@ -183,8 +183,8 @@ func (s *server) advanceTask(ctx context.Context, in *struct {
 	}
 }) (*versioned[taskItem], error) {
 	b := in.Body
-	return s.changeTask(ctx, "task.progress", in.id(), func(ctx context.Context, tx *db.Tx, _ string) (task.Task, error) {
-		is, changed, err := s.Tasks.Advance(ctx, tx, reportOf(ctx, in.id(), b.Attempt),
+	return s.changeTask(ctx, "task.progress", in.ID, func(ctx context.Context, tx *db.Tx, _ string) (task.Task, error) {
+		is, changed, err := s.Tasks.Advance(ctx, tx, reportOf(ctx, in.ID, b.Attempt),
 			task.Progress{Percent: b.ProgressPercent, Step: b.CurrentStep, Checkpoint: b.CheckpointData})
 		if err == nil && !changed {
 			err = errNoChange
@@ -204,8 +204,8 @@ func (s *server) completeTask(ctx context.Context, in *struct {
 }) (*versioned[taskItem], error) {
 	b := in.Body
 	var done task.Task
-	t, err := s.changeTask(ctx, "task.complete", in.id(), func(ctx context.Context, tx *db.Tx, _ string) (is task.Task, err error) {
-		done, err = s.Tasks.Complete(ctx, tx, reportOf(ctx, in.id(), b.Attempt), b.OutputResult, b.Summary)
+	t, err := s.changeTask(ctx, "task.complete", in.ID, func(ctx context.Context, tx *db.Tx, _ string) (is task.Task, err error) {
+		done, err = s.Tasks.Complete(ctx, tx, reportOf(ctx, in.ID, b.Attempt), b.OutputResult, b.Summary)
 		return done, err
 	}, "attempt", b.Attempt)
 	if err == nil {
@@ -225,9 +225,9 @@ func (s *server) failTask(ctx context.Context, in *struct {
 	}
 }) (*versioned[taskItem], error) {
 	b := in.Body
-	t, err := s.changeTask(ctx, "task.fail", in.id(), func(ctx context.Context, tx *db.Tx, _ string) (task.Task, error) {
+	t, err := s.changeTask(ctx, "task.fail", in.ID, func(ctx context.Context, tx *db.Tx, _ string) (task.Task, error) {
 		f := task.Failure{Error: b.Error, StackTrace: b.StackTrace, Final: b.Retryable != nil && !*b.Retryable}
-		return s.Tasks.Fail(ctx, tx, reportOf(ctx, in.id(), b.Attempt), f)
+		return s.Tasks.Fail(ctx, tx, reportOf(ctx, in.ID, b.Attempt), f)
 	}, "attempt", b.Attempt)
 	return s.ended(ctx, t, err)
 }
@@ -278,7 +278,7 @@ type usageReportInput struct {
 // by agents, and by scripts that act for one.
 func (s *server) reportUsage(ctx context.Context, in *usageReportInput) (*answer[usageReported], error) {
 	b := in.Body
-	read, err := s.readTask(ctx, in.id())
+	read, err := s.readTask(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +290,7 @@ func (s *server) reportUsage(ctx context.Context, in *usageReportInput) (*answer
 		if err != nil {
 			return err
 		}
-		report := reportOf(ctx, in.id(), b.Attempt)
+		report := reportOf(ctx, in.ID, b.Attempt)
 		if t, err = s.Tasks.Present(ctx, tx, report); err != nil {
 			return err
 		}
@@ -309,8 +309,8 @@ func (s *server) reportUsage(ctx context.Context, in *usageReportInput) (*answer
 		}
 		t, err = s.Tasks.Pause(ctx, tx, t.ID, budget.Automatic, budget.PauseReason, spentBy(*out.Exhausted).Why())
 		return err
-	}, "task", in.id(), "attempt", b.Attempt, "model", b.Model)
-	s.noteStale(ctx, in.id(), err)
+	}, "task", in.ID, "attempt", b.Attempt, "model", b.Model)
+	s.noteStale(ctx, in.ID, err)
 	if err != nil {
 		return nil, err
 	}
@@ -366,7 +366,7 @@ func (s *server) validateUsage(ctx context.Context, in *struct {
 		TestsAdded   int64 `json:"testsAdded,omitempty" minimum:"0" maximum:"100000000" doc:"Their lines count as changed; the number itself changes nothing"`
 	}
 }) (*answer[usageVerdict], error) {
-	t, err := s.readTask(ctx, in.id())
+	t, err := s.readTask(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -375,7 +375,7 @@ func (s *server) validateUsage(ctx context.Context, in *struct {
 		s.noteStale(ctx, t.ID, err)
 		return nil, err
 	}
-	v, err := s.Budgets.Validate(ctx, workspace(ctx), in.id(), in.Body.LinesChanged)
+	v, err := s.Budgets.Validate(ctx, workspace(ctx), in.ID, in.Body.LinesChanged)
 	if err != nil {
 		return nil, err
 	}

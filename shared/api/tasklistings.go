@@ -202,7 +202,7 @@ func (s *server) getTaskGraph(ctx context.Context, in *struct {
 	IDPath
 	Hops int `query:"hops" minimum:"1" maximum:"5" default:"2" doc:"How far from the task, in both directions"`
 }) (*answer[taskGraph], error) {
-	g, err := s.Tasks.Graph(ctx, workspace(ctx), in.id(), in.Hops)
+	g, err := s.Tasks.Graph(ctx, workspace(ctx), in.ID, in.Hops)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ type taskExplanation struct {
 
 // explainTask says why a task is not running. It is called by the Engine Room and lanekeeper tasks.
 func (s *server) explainTask(ctx context.Context, in *IDPath) (*answer[taskExplanation], error) {
-	summary, reasons, err := s.Coordinator.Why(ctx, workspace(ctx), in.id())
+	summary, reasons, err := s.Coordinator.Why(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +251,7 @@ func (s *server) explainTask(ctx context.Context, in *IDPath) (*answer[taskExpla
 	for i, r := range reasons {
 		out.Reasons[i] = taskReason{Code: r.Code, Message: r.Message, TaskID: r.Task, Status: r.Status, ThreadID: r.Thread, Until: utc(r.Until)}
 	}
-	t, err := s.Tasks.Get(ctx, workspace(ctx), in.id())
+	t, err := s.Tasks.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +320,7 @@ func (s *server) listTaskLogs(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Tasks.Logs(ctx, workspace(ctx), in.id(), task.LogFilter{Level: in.Level, Event: in.Event,
+	found, err := s.Tasks.Logs(ctx, workspace(ctx), in.ID, task.LogFilter{Level: in.Level, Event: in.Event,
 		Before: before, Limit: in.Limit + 1})
 	if err != nil {
 		return nil, err

@@ -144,7 +144,7 @@ func (s *server) createTask(ctx context.Context, in *createTaskInput) (*createdA
 
 // getTask is called by the Engine Room, scripts, lanekeeper tasks, and by agents for their own tasks.
 func (s *server) getTask(ctx context.Context, in *IDPath) (*versioned[taskItem], error) {
-	t, err := s.readTask(ctx, in.id())
+	t, err := s.readTask(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -179,8 +179,8 @@ func (s *server) patchTask(ctx context.Context, in *patchTaskInput) (*versioned[
 	b := in.Body
 	p := task.Patch{Title: b.Title, Description: b.Description, Priority: b.Priority, Tags: b.Tags, Status: b.Status,
 		EstimatedAt: changedTime(b.EstimatedAt), MaxRetries: b.MaxRetries}
-	return s.changeTask(ctx, "task.update", in.id(), func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
-		return s.Tasks.Patch(ctx, tx, in.id(), by, in.matchesTask, p)
+	return s.changeTask(ctx, "task.update", in.ID, func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
+		return s.Tasks.Patch(ctx, tx, in.ID, by, in.matchesTask, p)
 	})
 }
 
@@ -217,8 +217,8 @@ func (s *server) setTaskDependencies(ctx context.Context, in *struct {
 		DependsOn []string `json:"dependsOn" maxItems:"100" nullable:"false" format:"uuid"`
 	}
 }) (*versioned[taskItem], error) {
-	return s.changeTask(ctx, "task.set_dependencies", in.id(), func(ctx context.Context, tx *db.Tx, _ string) (task.Task, error) {
-		return s.Tasks.SetDependencies(ctx, tx, in.id(), in.matchesTask, in.Body.DependsOn)
+	return s.changeTask(ctx, "task.set_dependencies", in.ID, func(ctx context.Context, tx *db.Tx, _ string) (task.Task, error) {
+		return s.Tasks.SetDependencies(ctx, tx, in.ID, in.matchesTask, in.Body.DependsOn)
 	}, "dependencies", len(in.Body.DependsOn))
 }
 
@@ -233,8 +233,8 @@ func (s *server) cancelTask(ctx context.Context, in *struct {
 	if in.Body != nil {
 		reason = in.Body.Reason
 	}
-	return s.changeTask(ctx, "task.cancel", in.id(), func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
-		return s.Tasks.Cancel(ctx, tx, in.id(), by, reason)
+	return s.changeTask(ctx, "task.cancel", in.ID, func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
+		return s.Tasks.Cancel(ctx, tx, in.ID, by, reason)
 	}, "reason", reason)
 }
 
@@ -243,8 +243,8 @@ func (s *server) retryTask(ctx context.Context, in *struct {
 	IDPath
 	Body *struct{}
 }) (*versioned[taskItem], error) {
-	return s.changeTask(ctx, "task.retry", in.id(), func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
-		return s.Tasks.Retry(ctx, tx, in.id(), by)
+	return s.changeTask(ctx, "task.retry", in.ID, func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
+		return s.Tasks.Retry(ctx, tx, in.ID, by)
 	})
 }
 
@@ -253,8 +253,8 @@ func (s *server) archiveTask(ctx context.Context, in *struct {
 	IDPath
 	Body *struct{}
 }) (*versioned[taskItem], error) {
-	return s.changeTask(ctx, "task.archive", in.id(), func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
-		return s.Tasks.Archive(ctx, tx, in.id(), by)
+	return s.changeTask(ctx, "task.archive", in.ID, func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
+		return s.Tasks.Archive(ctx, tx, in.ID, by)
 	})
 }
 

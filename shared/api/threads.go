@@ -164,7 +164,7 @@ func (s *server) listThreads(ctx context.Context, in *struct {
 
 // getThread returns one conversation. It is called by the Engine Room and by scripts.
 func (s *server) getThread(ctx context.Context, in *IDPath) (*answer[threadItem], error) {
-	t, err := s.Threads.Get(ctx, workspace(ctx), in.id())
+	t, err := s.Threads.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ type threadBlock struct {
 // Engine Room and by lanekeeper threads why.
 func (s *server) explainThread(ctx context.Context, in *IDPath) (*answer[threadExplanation], error) {
 	var doing string
-	told, err := s.Threads.Explain(ctx, workspace(ctx), in.id(), func(execution string) string {
+	told, err := s.Threads.Explain(ctx, workspace(ctx), in.ID, func(execution string) string {
 		doing = s.doing(ctx, execution)
 		return doing
 	})
@@ -324,11 +324,11 @@ func (s *server) lockThread(ctx context.Context, in *struct {
 	if _, err := s.namedExecution(ctx, in.Body.execution(), noSpeaker); err != nil {
 		return nil, err
 	}
-	if _, err := s.speakable(ctx, in.id()); err != nil {
+	if _, err := s.speakable(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	ws := workspace(ctx)
-	if _, err := s.Threads.Lock(ctx, ws, in.id(), in.Body.execution()); err != nil {
+	if _, err := s.Threads.Lock(ctx, ws, in.ID, in.Body.execution()); err != nil {
 		return nil, err
 	}
 	s.Kick(ws) // sends the messages that it had queued
@@ -345,7 +345,7 @@ func (s *server) unlockThread(ctx context.Context, in *struct {
 	}
 	ws := workspace(ctx)
 	err := s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
-		return s.Threads.Unlock(ctx, tx, in.id(), in.Body.execution())
+		return s.Threads.Unlock(ctx, tx, in.ID, in.Body.execution())
 	})
 	if err != nil {
 		return nil, err
@@ -363,16 +363,16 @@ func (s *server) forceUnlockThread(ctx context.Context, in *struct {
 }) (*answer[threadItem], error) {
 	var was thread.Lock
 	err := s.change(ctx, "thread.force_unlock", func(ctx context.Context, tx *db.Tx) (err error) {
-		was, err = s.Threads.ForceUnlock(ctx, tx, in.id())
+		was, err = s.Threads.ForceUnlock(ctx, tx, in.ID)
 		if errors.Is(err, thread.ErrNotHeld) {
 			err = problem.New(http.StatusConflict, "not_held", "nobody has the thread")
 		}
 		return err
-	}, "thread", in.id(), "reason", in.Body.Reason)
+	}, "thread", in.ID, "reason", in.Body.Reason)
 	if err != nil {
 		return nil, err
 	}
-	s.Log.WarnContext(ctx, "thread released by force", "thread", in.id(), "from", was.Execution(), "reason", in.Body.Reason)
+	s.Log.WarnContext(ctx, "thread released by force", "thread", in.ID, "from", was.Execution(), "reason", in.Body.Reason)
 	s.Kick(workspace(ctx))
 	return s.getThread(ctx, &in.IDPath)
 }
@@ -391,7 +391,7 @@ func (s *server) parkThread(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.speakable(ctx, in.id()); err != nil {
+	if _, err := s.speakable(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	ws := workspace(ctx)
@@ -410,8 +410,8 @@ func (s *server) parkThread(ctx context.Context, in *struct {
 	}
 	limit := time.Duration(cmp.Or(in.Body.Seconds, most)) * time.Second
 	err = s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
-		s.record(ctx, tx, e, activity.Entry{Skill: "execution.park", Thread: in.id()}, "seconds", int(limit.Seconds()))
-		return s.Threads.Park(ctx, tx, in.id(), e.ID, strings.ToLower(in.Body.AfterMessageID), limit)
+		s.record(ctx, tx, e, activity.Entry{Skill: "execution.park", Thread: in.ID}, "seconds", int(limit.Seconds()))
+		return s.Threads.Park(ctx, tx, in.ID, e.ID, strings.ToLower(in.Body.AfterMessageID), limit)
 	})
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ type Projection struct {
 
 // projectBudget says how long a budget lasts. It is called by the Engine Room and by scripts.
 func (s *server) projectBudget(ctx context.Context, in *IDPath) (*answer[Projection], error) {
-	p, err := s.Budgets.Projection(ctx, workspace(ctx), in.id())
+	p, err := s.Budgets.Projection(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (s *server) getBudgetSeries(ctx context.Context, in *struct {
 	IDPath
 	Days int `query:"days" minimum:"1" maximum:"90" default:"30"`
 }) (*answer[budgetSeries], error) {
-	found, err := s.Budgets.Series(ctx, workspace(ctx), in.id(), in.Days)
+	found, err := s.Budgets.Series(ctx, workspace(ctx), in.ID, in.Days)
 	if err != nil {
 		return nil, err
 	}

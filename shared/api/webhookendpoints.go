@@ -112,7 +112,7 @@ func (s *server) createWebhookEndpoint(ctx context.Context, in *struct {
 // getWebhookEndpoint returns one endpoint, without its secret. It is called by the Engine Room and by
 // scripts.
 func (s *server) getWebhookEndpoint(ctx context.Context, in *IDPath) (*versioned[WebhookEndpointItem], error) {
-	e, err := s.Endpoints.Store.Get(ctx, workspace(ctx), in.id())
+	e, err := s.Endpoints.Store.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (s *server) patchWebhookEndpoint(ctx context.Context, in *struct {
 	}
 }) (*versioned[WebhookEndpointItem], error) {
 	ws := workspace(ctx)
-	e, err := s.Endpoints.Store.Get(ctx, ws, in.id())
+	e, err := s.Endpoints.Store.Get(ctx, ws, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -183,8 +183,8 @@ func (s *server) patchWebhookEndpoint(ctx context.Context, in *struct {
 // Room and by scripts.
 func (s *server) deleteWebhookEndpoint(ctx context.Context, in *IDPath) (*struct{}, error) {
 	return nil, s.change(ctx, "webhook_endpoint.delete", func(ctx context.Context, tx *db.Tx) error {
-		return s.Endpoints.Store.Delete(ctx, tx, in.id())
-	}, "id", in.id())
+		return s.Endpoints.Store.Delete(ctx, tx, in.ID)
+	}, "id", in.ID)
 }
 
 type rotatedEndpointSecret struct {
@@ -198,7 +198,7 @@ func (s *server) rotateEndpointSecret(ctx context.Context, in *struct {
 	IDPath
 	Body *struct{}
 }) (*answer[rotatedEndpointSecret], error) {
-	e, err := s.Endpoints.Store.Get(ctx, workspace(ctx), in.id())
+	e, err := s.Endpoints.Store.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func (s *server) testWebhookEndpoint(ctx context.Context, in *struct {
 	Body *struct{}
 }) (*answer[DeliveryItem], error) {
 	ws := workspace(ctx)
-	e, err := s.Endpoints.Store.Get(ctx, ws, in.id())
+	e, err := s.Endpoints.Store.Get(ctx, ws, in.ID)
 	if err != nil {
 		return nil, err
 	}
