@@ -114,13 +114,14 @@ func (f *Facts) calls() Line {
 	if f.Calls > 0 {
 		l.Detail = fmt.Sprintf("%s of %d in 1 h", percent(f.success()), f.Calls)
 	}
+	failed := fmt.Sprintf("%d of %d in 1 h", f.Calls-f.Succeeded, f.Calls)
 	switch {
 	case f.Models > 0 && f.ModelsDown == f.Models:
 		l.Tone, l.Text, l.Detail = Failed, "No model answers", "the circuits of all models are open"
 	case f.Calls >= minCalls && f.success() < failedBelow:
-		l.Tone, l.Text = Failed, "Calls fail"
+		l.Tone, l.Text, l.Detail = Failed, "Calls fail", failed
 	case f.lowSuccess():
-		l.Tone, l.Text = Warn, "Some calls fail"
+		l.Tone, l.Text, l.Detail = Warn, "Some calls fail", failed
 	case f.waitsLong():
 		l.Tone, l.Text, l.Link = Warn, "A call waits for a person", "approvals"
 		l.Detail = "for " + ago(f.Now.Sub(*f.Oldest))

@@ -26,6 +26,17 @@ func well() Facts {
 	}
 }
 
+// TestCallsAreCountedAsTheirLineSays: beside "fail" stands how many failed, beside "succeed" how many did.
+func TestCallsAreCountedAsTheirLineSays(t *testing.T) {
+	for succeeded, want := range map[int]string{100: "Calls succeed: 100 % of 100 in 1 h", 94: "Some calls fail: 6 of 100 in 1 h", 79: "Calls fail: 21 of 100 in 1 h"} {
+		f := well()
+		f.Succeeded = succeeded
+		if l := f.calls(); l.Text+": "+l.Detail != want {
+			t.Errorf("%s: %s, want %s", l.Text, l.Detail, want)
+		}
+	}
+}
+
 // TestTheVerdictFollowsItsRules tries each rule right below and above its limit.
 func TestTheVerdictFollowsItsRules(t *testing.T) {
 	throttles := budget.Advice{Budget: budget.Budget{Scope: budget.Global}, Projection: budget.Projection{Recommendation: budget.Throttle}}
