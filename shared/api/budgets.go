@@ -23,6 +23,7 @@ type budgetItem struct {
 	ID                string       `json:"id" format:"uuid"`
 	Scope             budget.Scope `json:"scope" enum:"global,project,milestone,task,agent,skill"`
 	ScopeID           string       `json:"scopeId,omitempty" doc:"What it is of; left out for global"`
+	ScopeName         string       `json:"scopeName,omitempty" doc:"The name of the project, milestone, task or registered agent that scopeId names, in lists and where one budget is read"`
 	Allocated         int64        `json:"allocated"`
 	Consumed          int64        `json:"consumed"`
 	Reserved          int64        `json:"reserved" doc:"By what runs now"`
@@ -77,7 +78,15 @@ func (s *server) listBudgets(ctx context.Context, in *budgetsInput) (*answer[pag
 	if err != nil {
 		return nil, err
 	}
-	items := each(found, budgetItemOf)
+	names, err := s.Budgets.Names(ctx, workspace(ctx), found...)
+	if err != nil {
+		return nil, err
+	}
+	items := each(found, func(b budget.Budget) budgetItem {
+		item := budgetItemOf(b)
+		item.ScopeName = names[b.ScopeID]
+		return item
+	})
 	next := ""
 	if more {
 		next = keyCursor(items[len(items)-1].ID)
@@ -91,7 +100,13 @@ func (s *server) getBudget(ctx context.Context, in *IDPath) (*versioned[budgetIt
 	if err != nil {
 		return nil, err
 	}
-	return budgetOutput(b), nil
+	names, err := s.Budgets.Names(ctx, workspace(ctx), b)
+	if err != nil {
+		return nil, err
+	}
+	out := budgetOutput(b)
+	out.Body.ScopeName = names[b.ScopeID]
+	return out, nil
 }
 
 type createBudgetInput struct {

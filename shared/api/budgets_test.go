@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -77,6 +78,36 @@ func TestABudgetOfASkillByHTTP(t *testing.T) {
 		}
 		if w.must(t, 200, http.MethodGet, budgetsPath+"/"+b.ID, "", &b); b.Consumed != 150 || b.Overdraft != 50 || b.Remaining > 0 {
 			t.Errorf("the budget: %+v", b)
+		}
+	})
+}
+
+// TestABudgetTellsWhatItIsOf by name, where that has one.
+func TestABudgetTellsWhatItIsOf(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var made struct{ ID string }
+		want := map[string]string{}
+		for scope, body := range map[string]string{"project": `{"name":"Winter menu"}`, "task": `{"title":"Write the menu"}`} {
+			w.must(t, 201, http.MethodPost, "/api/v1/"+map[string]string{"project": "projects", "task": "agent-tasks"}[scope], body, &made)
+			want[w.budget(t, scope, made.ID, 1000).ID] = map[string]string{"project": "Winter menu", "task": "Write the menu"}[scope]
+		}
+		want[w.budget(t, "agent", "ann", 1000).ID] = ""
+		var list struct {
+			Items []struct{ ID, ScopeName string }
+		}
+		w.must(t, 200, http.MethodGet, budgetsPath, "", &list)
+		told := map[string]string{}
+		for _, b := range list.Items {
+			told[b.ID] = b.ScopeName
+		}
+		if !maps.Equal(told, want) {
+			t.Errorf("they are of %q, want %q", told, want)
+		}
+		for id, name := range want {
+			var b struct{ ScopeName string }
+			if w.must(t, 200, http.MethodGet, budgetsPath+"/"+id, "", &b); b.ScopeName != name {
+				t.Errorf("it is of %q, want %q", b.ScopeName, name)
+			}
 		}
 	})
 }

@@ -217,3 +217,12 @@ SELECT CAST($1 AS uuid), m.task_type, max(m.n), CAST(avg(m.ratio) AS bigint), lk
  GROUP BY m.task_type
  ORDER BY m.task_type
 ON CONFLICT (workspace_id, task_type) DO UPDATE SET samples = EXCLUDED.samples, permille = EXCLUDED.permille, learned_at = EXCLUDED.learned_at;
+
+-- name: Names
+SELECT CAST(n.id AS text), n.name
+  FROM (SELECT CAST(i AS uuid) AS id FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i) i
+ CROSS JOIN LATERAL (
+   SELECT p.id, p.name FROM projects p WHERE p.workspace_id = $1 AND p.id = i.id
+   UNION ALL SELECT m.id, m.name FROM milestones m WHERE m.workspace_id = $1 AND m.id = i.id
+   UNION ALL SELECT t.id, t.title FROM agent_tasks t WHERE t.workspace_id = $1 AND t.id = i.id
+   UNION ALL SELECT a.id, a.name FROM agents a WHERE a.workspace_id = $1 AND a.id = i.id) n;

@@ -193,3 +193,10 @@ SELECT $1, m.task_type, max(m.n), CAST(avg(m.ratio) + 0.5 AS INTEGER), lk_now()
  WHERE m.place IN ((m.n + 1) / 2, (m.n + 2) / 2)
  GROUP BY m.task_type
 ON CONFLICT (workspace_id, task_type) DO UPDATE SET samples = EXCLUDED.samples, permille = EXCLUDED.permille, learned_at = EXCLUDED.learned_at;
+
+-- name: Names
+WITH i AS MATERIALIZED (SELECT value AS id FROM json_each($2))
+SELECT p.id, p.name FROM projects p WHERE p.workspace_id = $1 AND p.id IN (SELECT id FROM i)
+UNION ALL SELECT m.id, m.name FROM milestones m WHERE m.workspace_id = $1 AND m.id IN (SELECT id FROM i)
+UNION ALL SELECT t.id, t.title FROM agent_tasks t WHERE t.workspace_id = $1 AND t.id IN (SELECT id FROM i)
+UNION ALL SELECT a.id, a.name FROM agents a WHERE a.workspace_id = $1 AND a.id IN (SELECT id FROM i);

@@ -2,8 +2,11 @@ package budget
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
@@ -38,6 +41,34 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Bu
 	}
 	items, more = db.Page(items, f.Limit)
 	return items, more, nil
+}
+
+// Names returns the names of the projects, milestones, tasks and registered agents that budgets are of, by
+// their ids. What is gone has none.
+func (s *Store) Names(ctx context.Context, ws db.Workspace, of ...Budget) (map[string]string, error) {
+	var ids []string
+	for _, b := range of {
+		if b.Scope != Global && b.Scope != Skill && len(b.ScopeID) == 36 && uuid.Validate(b.ScopeID) == nil {
+			ids = append(ids, b.ScopeID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	list, err := json.Marshal(ids)
+	names := map[string]string{}
+	if err == nil {
+		err = s.db.Each(ctx, ws, func(scan db.Scan) error {
+			var id, name string
+			err := scan(&id, &name)
+			names[id] = name
+			return err
+		}, s.q.Names, string(list))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what budgets are of: %w", err)
+	}
+	return names, nil
 }
 
 // By is the key by which usage is grouped.

@@ -16,6 +16,7 @@ type queries struct {
 	LockReserved, Charge, End, Log, Sweep        db.Query
 	LockPeriods, Overlap, Insert                 db.Query
 	LockThese, Allocate, Get, List, Burn, Usage  db.Query
+	Names                                        db.Query
 	UsageBySkill, ChargeSkills, SpentSkills, Any db.Query
 	Prices                                       db.Query
 

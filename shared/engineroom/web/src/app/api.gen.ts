@@ -183,6 +183,7 @@ export interface BudgetItem {
   reservedMicroUsd: number;
   scope: "global" | "project" | "milestone" | "task" | "agent" | "skill";
   scopeId?: string;
+  scopeName?: string;
   updatedAt: string;
 }
 

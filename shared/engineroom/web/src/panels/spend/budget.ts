@@ -14,8 +14,8 @@ export const dayMs = 86_400_000;
 export function nameOf(b: Budget): string {
   if (b.scope === "global") return "Workspace";
   const [agent, surface] = (b.scopeId ?? "").split(":");
-  if (b.scope === "agent") return surface === "hb" ? `Agent ${agent}, beats` : `Agent ${b.scopeId}`;
-  return `${b.scope[0]!.toUpperCase()}${b.scope.slice(1)} ${fmt.short(b.scopeId ?? "", 24)}`;
+  if (b.scope === "agent" && surface === "hb") return `Agent ${agent}, beats`;
+  return `${b.scope[0]!.toUpperCase()}${b.scope.slice(1)} ${b.scopeName ?? fmt.short(b.scopeId ?? "", 24)}`;
 }
 
 // periodOf is the time that a budget is for: "today", "1 Nov – 1 Dec".
