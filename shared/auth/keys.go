@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -44,6 +45,9 @@ const maxList = 20
 func (k *APIKey) check(by Principal) error {
 	if err := checkKeyName(k.Name); err != nil {
 		return err
+	}
+	if !problem.Storable(k.ExpiresAt) {
+		return &FieldError{"expiresAt", problem.BadTime}
 	}
 	switch k.Kind {
 	case APIKind:

@@ -111,9 +111,7 @@ func check(m *Memory) error {
 	if m.Importance < 1 || m.Importance > 10 {
 		bad.Fields = append(bad.Fields, problem.Field{Field: "importance", Problem: "must be 1 to 10"})
 	}
-	if m.ExpiresAt != nil && (m.ExpiresAt.Year() < 1970 || m.ExpiresAt.Year() > 9999) {
-		bad.Fields = append(bad.Fields, problem.Field{Field: "expiresAt", Problem: "must be a time in the years 1970 to 9999"})
-	}
+	bad.If(!problem.Storable(m.ExpiresAt), "expiresAt", problem.BadTime)
 	if len(bad.Fields) > 0 {
 		return bad
 	}

@@ -1,6 +1,9 @@
 package problem
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Field is a problem of one field of a value from outside.
 type Field struct {
@@ -29,6 +32,15 @@ func (e *InvalidError) If(wrong bool, field, problem string) {
 	if wrong {
 		e.Fields = append(e.Fields, Field{field, problem})
 	}
+}
+
+// BadTime is the problem of a time for which [Storable] is false.
+const BadTime = "must be a time in the years 1970 to 9999"
+
+// Storable reports whether a time is nil, or in the years 1970 to 9999 in UTC. A later time can be
+// stored, but not told: JSON has no such year.
+func Storable(at *time.Time) bool {
+	return at == nil || at.UTC().Year() >= 1970 && at.UTC().Year() <= 9999
 }
 
 // OrNil returns the error, or nil if it has no problems.

@@ -161,6 +161,6 @@ func (i *Item) check(ctx context.Context) error {
 		n := utf8.RuneCountInString(*f.text)
 		bad.If(n < f.shortest || n > f.longest, f.name, fmt.Sprintf("must have %d to %d characters", f.shortest, f.longest))
 	}
-	bad.If(i.DueAt != nil && (i.DueAt.Year() < 1970 || i.DueAt.Year() > 9999), "dueAt", "must be a time in the years 1970 to 9999")
+	bad.If(!problem.Storable(i.DueAt), "dueAt", problem.BadTime)
 	return bad.OrNil()
 }

@@ -113,6 +113,7 @@ func (s *Store) patchFields(ctx context.Context, tx Tx, t *Task, p Patch) error 
 	text(ctx, bad, "description", &t.Description, 0, MaxDescription)
 	bad.If(t.Priority < 1 || t.Priority > 10, "priority", "must be 1 to 10")
 	bad.If(t.MaxRetries < 0 || t.MaxRetries > MaxRetries, "maxRetries", "must be 0 to 100")
+	bad.If(p.EstimatedAt != nil && !problem.Storable(t.EstimatedAt), "estimatedCompletionAt", problem.BadTime)
 	t.Tags = tags(ctx, bad, t.Tags)
 	if err := bad.OrNil(); err != nil {
 		return err

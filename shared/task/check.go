@@ -87,6 +87,7 @@ func (t *Task) check(ctx context.Context) error {
 	bad.If(t.MaxRetries < 0 || t.MaxRetries > MaxRetries, "maxRetries", "must be 0 to 100")
 	bad.If(t.BackoffSeconds < 1 || t.BackoffSeconds > MaxBackoff, "retryBackoffSeconds", "must be 1 to 21600")
 	bad.If(t.EstimatedMinutes < 0, "estimatedDurationMinutes", "must be positive")
+	bad.If(!problem.Storable(t.EstimatedAt), "estimatedCompletionAt", problem.BadTime)
 	object(bad, "inputContext", &t.Input, MaxInput)
 	tellsNothing(ctx, bad, "inputContext", t.Input)
 	object(bad, "metadata", &t.Metadata, MaxMetadata)
