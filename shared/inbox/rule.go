@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
@@ -102,6 +103,7 @@ const (
 	maxRules      = 32 << 10 // bytes of all
 	maxGlob       = 200
 	maxExpression = 200
+	maxMachine    = 10_000 // size of all regular expressions: a delivery is matched with each, in seconds at the worst
 	maxTarget     = 200
 	maxTemplate   = 16 << 10
 )
@@ -112,9 +114,14 @@ func checkRules(bad *problem.InvalidError, rules []Rule) {
 	if raw, err := json.Marshal(rules); err != nil || len(raw) > maxRules {
 		bad.If(true, "rules", "may have 32 KiB at most")
 	}
+	machine := 0
 	for i, r := range rules[:min(len(rules), MaxRules)] {
 		r.check(bad, fmt.Sprintf("rules[%d]", i))
+		for _, c := range r.When[:min(len(r.When), maxConditions)] {
+			machine += c.machine()
+		}
 	}
+	bad.If(machine > maxMachine, "rules", "have regular expressions that together take too long to match: repeat less")
 }
 
 func (r Rule) check(bad *problem.InvalidError, at string) {
@@ -145,9 +152,21 @@ func (c Condition) check(bad *problem.InvalidError, at string) {
 	case Matches:
 		_, err := regexp.Compile(text)
 		bad.If(!isText || len(text) > maxExpression || err != nil, at+".value", "must be a regular expression (RE2) of 200 characters at most")
+		bad.If(c.machine() > pattern.MaxSize, at+".value", "takes too long to match: repeat less")
 	case Eq, Ne, Contains:
 		bad.If(len(c.Value) == 0, at+".value", "is missing")
 	}
+}
+
+// machine returns the size of the condition's regular expression, if it has one.
+func (c Condition) machine() int {
+	v, _ := decodeJSON(c.Value)
+	text, is := v.(string)
+	if c.Op != Matches || !is || len(text) > maxExpression {
+		return 0
+	}
+	size, _ := pattern.Size(text) // check refuses what is no expression
+	return size
 }
 
 func (a Action) check(bad *problem.InvalidError, at string) {

@@ -4,6 +4,7 @@ package pattern
 
 import (
 	"regexp"
+	"regexp/syntax"
 	"sync"
 )
 
@@ -12,4 +13,31 @@ import (
 // function is safe for concurrent use.
 func New(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
+// MaxSize is the largest size of an expression from outside. [Size] counts no further than one more.
+const MaxSize = 5_000
+
+// Size estimates the size of an expression, in instructions of the machine that matches it.
+// Repetitions count as written out. For each byte of a text, a match may visit all instructions,
+// each in about twenty nanoseconds. The error says that it is no regular expression.
+func Size(expression string) (int, error) {
+	tree, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return 0, err //nolint:wrapcheck // says it all
+	}
+	return size(tree), nil
+}
+
+func size(re *syntax.Regexp) int {
+	n := 1 + len(re.Rune)/8
+	for _, sub := range re.Sub {
+		if n += size(sub); n > MaxSize {
+			return n
+		}
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return min(n, MaxSize+1)
 }

@@ -2,14 +2,12 @@ package schema
 
 import (
 	"regexp"
-	"regexp/syntax"
+
+	expression "github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
-// Limits of patterns, in instructions of the matching machine, approximately.
-const (
-	maxPattern  = 5_000  // of one pattern
-	maxPatterns = 20_000 // of all patterns of a schema
-)
+// maxPatterns is the largest size of all patterns of a schema.
+const maxPatterns = 20_000
 
 // pattern is a regular expression. size is the cost to match one byte.
 type pattern struct {
@@ -19,13 +17,13 @@ type pattern struct {
 }
 
 func (c *compiler) pattern(path, text string) *pattern {
-	tree, err := syntax.Parse(text, syntax.Perl)
+	size, err := expression.Size(text)
 	if err != nil {
 		c.refuse(path, "is not a regular expression (RE2)")
 		return &pattern{}
 	}
-	p := &pattern{text: text, size: program(tree)}
-	if c.program += p.size; p.size > maxPattern || c.program > maxPatterns {
+	p := &pattern{text: text, size: size}
+	if c.program += p.size; p.size > expression.MaxSize || c.program > maxPatterns {
 		c.refuse(path, "takes too long to match: repeat less")
 		return p
 	}
@@ -33,19 +31,4 @@ func (c *compiler) pattern(path, text string) *pattern {
 		c.refuse(path, "is not a regular expression (RE2)")
 	}
 	return p
-}
-
-// program estimates the number of instructions of an expression. Repetitions count as written out.
-// It stops counting soon after maxPattern.
-func program(re *syntax.Regexp) int {
-	n := 1 + len(re.Rune)/8
-	for _, sub := range re.Sub {
-		if n += program(sub); n > maxPattern {
-			return n
-		}
-	}
-	if re.Op == syntax.OpRepeat {
-		n *= max(re.Min, re.Max, 1)
-	}
-	return min(n, maxPattern+1)
 }
