@@ -3,6 +3,7 @@ package inbox_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -163,6 +164,29 @@ func TestTemplatesAreBounded(t *testing.T) {
 	}
 }
 
+// TestALargeDeliveryIsNotWrittenAgainAndAgain: once the templates have become too large, no other is filled in.
+func TestALargeDeliveryIsNotWrittenAgainAndAgain(t *testing.T) {
+	d := delivery()
+	d.Body = []byte(`{"a":[` + strings.Repeat(`"0123456789",`, 10_000) + `1]}`)
+	work := func(with string) float64 {
+		r := rules(t, `[{"then":{"skill":"x","with":`+with+`}}]`)
+		return testing.AllocsPerRun(1, func() {
+			if _, _, err := inbox.PlanFor(r, d); err == nil {
+				t.Errorf("%.80s is not too large", with)
+			}
+		})
+	}
+	once := work(`{"a":"{{body}}"}`)
+	for _, many := range []string{
+		`{"a":["{{body}}"` + strings.Repeat(`,"{{body}}"`, 500) + `]}`,
+		`{"a":"` + strings.Repeat(`{{body}} `, 500) + `"}`,
+	} {
+		if n := work(many); n > 2*once {
+			t.Errorf("%.40s…: %.0f allocations, %.0f for one template", many, n, once)
+		}
+	}
+}
+
 // TestMessages: thread and text are templates, and must not become empty.
 func TestMessages(t *testing.T) {
 	const rule = `[{"then":{"message":{"thread":{"channel":"github","address":"acme/app#{{body.issue.number}}"},"body":"New: {{body.issue.title}}"}}}]`
@@ -191,6 +215,12 @@ func TestTasks(t *testing.T) {
 
 // TestRulesAreChecked when a source is stored.
 func TestRulesAreChecked(t *testing.T) {
+	costly := func(expressions ...string) string {
+		for i, e := range expressions {
+			expressions[i] = `{"then":{"skill":"a"},"when":[{"path":"body","op":"matches","value":"` + e + `"}]}`
+		}
+		return "[" + strings.Join(expressions, ",") + "]"
+	}
 	onEach(t, func(t *testing.T, w *world) {
 		for text, field := range map[string]string{
 			`[{"then":{}}]`: "rules[0].then",
@@ -215,6 +245,10 @@ func TestRulesAreChecked(t *testing.T) {
 			`[{"then":{"message":{"thread":{"channel":"http","address":"https://{{body.host}}/x"},"body":"b"}}}]`: "rules[0].then.message.thread.address",
 			`[{"event":"` + strings.Repeat("a", 201) + `","then":{"skill":"a"}}]`:                                 "rules[0].event",
 			"[" + strings.Repeat(`{"then":{"skill":"a"}},`, 50) + `{"then":{"skill":"a"}}]`:                       "rules",
+
+			// what takes long to match, alone and together
+			costly("." + strings.Repeat(".{0,900}", 6)):         "rules[0].when[0].value",
+			costly(slices.Repeat([]string{".{0,900}x"}, 20)...): "rules",
 		} {
 			_, err := w.s.Seal(t.Context(), w.Workspace, inbox.Source{Name: "a", Kind: inbox.GitHub, Rules: rules(t, text)}, secret.NewValue("a secret of the sender"))
 			wrong, is := errors.AsType[*problem.InvalidError](err)

@@ -76,6 +76,9 @@ func (r *rendering) text(text string) string {
 	}
 	eachTemplate(text, write, func(path string) {
 		r.outside = true
+		if r.left < 0 {
+			return // too large already: another value may take long to write
+		}
 		v, _ := r.env.find(path)
 		switch v := v.(type) {
 		case nil:
@@ -124,6 +127,9 @@ func wholeTemplate(text string) (path string, ok bool) {
 
 func (r *rendering) whole(path string) any {
 	r.outside = true
+	if r.left < 0 {
+		return nil // too large already: another value may take long to write
+	}
 	found, _ := r.env.find(path)
 	v, fits := repaired(found)
 	r.misfit = r.misfit || !fits
