@@ -87,10 +87,12 @@ func (s *Store) gone(ctx context.Context, tx *db.Tx, arguments, _ json.RawMessag
 // names are compared as text.
 func idIn(raw json.RawMessage) (string, bool) {
 	var named struct {
-		ObjectiveID uuid.UUID `json:"objectiveId"`
+		ObjectiveID *uuid.UUID `json:"objectiveId"`
 	}
-	err := json.Unmarshal(raw, &named)
-	return named.ObjectiveID.String(), err == nil && named.ObjectiveID != uuid.Nil
+	if json.Unmarshal(raw, &named) != nil || named.ObjectiveID == nil {
+		return "", false
+	}
+	return named.ObjectiveID.String(), true
 }
 
 func (s *Store) runPlan(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {

@@ -70,6 +70,17 @@ func TestPlanningWhatIsNotThereIsRefused(t *testing.T) {
 	})
 }
 
+// TestTheIDOfZerosIsOfNoObjective, and a call with it is refused like one with any other id that nothing has.
+func TestTheIDOfZerosIsOfNoObjective(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for name, rest := range map[string]string{
+			"plan_objective": `"steps": [{"title": "a", "doneCriterion": "d"}]`, "advance_plan": `"step": 1, "result": "r"`, "complete_objective": `"summary": "s"`,
+		} {
+			w.refused(t, name, `{"objectiveId": "00000000-0000-0000-0000-000000000000", `+rest+`}`)
+		}
+	})
+}
+
 // TestOneObjectiveHasOneLane: an id may be in upper case, and Postgres would find its row. The lane
 // that protects it must still be the same.
 func TestOneObjectiveHasOneLane(t *testing.T) {
