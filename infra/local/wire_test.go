@@ -193,6 +193,9 @@ func (w *wireCheck) document() {
 		w.walk("schema "+name, s.Properties)
 	}
 	for path, methods := range doc.Paths {
+		if strings.HasPrefix(path, "/v1/") { // its names are OpenAI's
+			continue
+		}
 		for method, op := range methods {
 			for _, p := range op.Parameters {
 				w.walk(method+" "+path+" "+p.In, map[string]any{p.Name: nil})
