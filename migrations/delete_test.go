@@ -24,7 +24,7 @@ func TestAWorkspaceGoesWithAllItHas(t *testing.T) {
 		b := newBuilder(t, owner)
 		b.fill(t, ours)
 		b.fill(t, theirs)
-		err := pgx.BeginFunc(t.Context(), connect(t, dbtest.AsLogin(dsn)), func(tx pgx.Tx) error {
+		err := pgx.BeginFunc(t.Context(), dbtest.Connect(t, dbtest.AsLogin(dsn)), func(tx pgx.Tx) error {
 			_, err1 := tx.Exec(t.Context(), "SELECT lk_enter($1)", ours)
 			_, err2 := tx.Exec(t.Context(), "DELETE FROM workspaces WHERE id = $1", ours)
 			return errors.Join(err1, err2)

@@ -1,7 +1,6 @@
 package migrations_test
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"log/slog"
@@ -36,7 +35,7 @@ func newPostgres(t testing.TB) (dsn string, owner *pgx.Conn) {
 	if _, err := migrate.Postgres(t.Context(), dsn, quiet); err != nil {
 		t.Fatal(err)
 	}
-	return dsn, connect(t, dsn)
+	return dsn, dbtest.Connect(t, dsn)
 }
 
 // shared returns a connection, as the owner, to the migrated database that the tests of all
@@ -47,29 +46,9 @@ func shared(t testing.TB) *pgx.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := one[string](t, connect(t, u.String()), "SELECT tableowner FROM pg_tables WHERE tablename = 'workspaces' AND schemaname = current_schema()")
+	owner := one[string](t, dbtest.Connect(t, u.String()), "SELECT tableowner FROM pg_tables WHERE tablename = 'workspaces' AND schemaname = current_schema()")
 	u.User = url.User(owner)
-	return connect(t, u.String())
-}
-
-// connect opens a connection in the mode that the product uses everywhere.
-func connect(t testing.TB, dsn string) *pgx.Conn {
-	t.Helper()
-	config, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	conn, err := pgx.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := conn.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return conn
+	return dbtest.Connect(t, u.String())
 }
 
 // newSQLite returns the writing pool of a migrated file.

@@ -27,7 +27,7 @@ func TestAPurgeReadsWhatItDeletes(t *testing.T) {
 		run("INSERT INTO workspaces (id, slug, name) VALUES ($1, $2, 'Many')", ws, "many-"+ws.String())
 	}
 	run("ALTER TABLE agent_activity DISABLE TRIGGER event_added") // else each row has an event
-	login := connect(t, dbtest.AsLogin(dsn))
+	login := dbtest.Connect(t, dbtest.AsLogin(dsn))
 	for table, fill := range map[string]string{
 		"agent_activity": `INSERT INTO agent_activity (workspace_id, id, agent, surface, status, trace_id, created_at)
 			SELECT $1, gen_random_uuid(), 'operator', 'op', 'success', 'op_test', lk_now() - interval '40 days' - i * interval '1 second'

@@ -109,7 +109,7 @@ func TestNoFunctionTellsOfANeighbour(t *testing.T) {
 			t.Fatalf("%s: %v", sql, err)
 		}
 	}
-	a := tenant{connect(t, dbtest.AsLogin(dsn))}
+	a := tenant{dbtest.Connect(t, dbtest.AsLogin(dsn))}
 	each(t, owner, fmt.Sprintf(`SELECT DISTINCT proname::text FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
 		AND prorettype <> 'trigger'::regtype AND has_function_privilege('%s', oid, 'EXECUTE')`, app), func(rows pgx.Rows) error {
 		var name string

@@ -222,7 +222,7 @@ func TestTenantsNeverMeet(t *testing.T) {
 	for _, ws := range spaces {
 		b.fill(t, ws)
 	}
-	a := tenant{connect(t, dbtest.AsLogin(dsn))}
+	a := tenant{dbtest.Connect(t, dbtest.AsLogin(dsn))}
 
 	for _, name := range tenantTables(t, owner) {
 		t.Run(name, func(t *testing.T) {
@@ -300,7 +300,7 @@ func TestTenantsNeverMeet(t *testing.T) {
 func TestLaneFunctionsKeepToTheWorkspace(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnPostgres)
 	ours, theirs := string(e.Workspace), string(dbtest.NewWorkspace(t, e.DB))
-	a := tenant{connect(t, e.URL)}
+	a := tenant{dbtest.Connect(t, e.URL)}
 	acquire := fmt.Sprintf("SELECT lk_lane_acquire('%s', 'x', gen_random_uuid(), 'us', 60000, NULL, NULL)", theirs)
 	if _, err := a.in(t, ours, acquire); !isRefused(err) {
 		t.Errorf("a lane of theirs: %v", err)

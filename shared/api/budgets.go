@@ -23,7 +23,7 @@ type budgetItem struct {
 	ID                string       `json:"id" format:"uuid"`
 	Scope             budget.Scope `json:"scope" enum:"global,project,milestone,task,agent,skill"`
 	ScopeID           string       `json:"scopeId,omitempty" doc:"What it is of; left out for global"`
-	ScopeName         string       `json:"scopeName,omitempty" doc:"The name of the project, milestone, task or registered agent that scopeId names, in lists and where one budget is read"`
+	ScopeName         string       `json:"scopeName,omitempty" doc:"The name of what scopeId names, if it has one; when budgets are read"`
 	Allocated         int64        `json:"allocated"`
 	Consumed          int64        `json:"consumed"`
 	Reserved          int64        `json:"reserved" doc:"By what runs now"`

@@ -230,8 +230,8 @@ func (s *server) createKey(ctx context.Context, in *struct {
 	Body struct {
 		Name      string       `json:"name" minLength:"1" maxLength:"200"`
 		Kind      auth.KeyKind `json:"kind,omitempty" enum:"api,site" default:"api"`
-		Role      auth.Role    `json:"role,omitempty" enum:"OWNER,ADMIN,MEMBER" doc:"Needed for an api key, and of one alone; at most the caller's"`
-		Scopes    []auth.Scope `json:"scopes,omitempty" maxItems:"20" doc:"Needed for an api key, and of one alone: 1 to 20, such as skills:read, *:write or *"`
+		Role      auth.Role    `json:"role,omitempty" enum:"OWNER,ADMIN,MEMBER" doc:"Of an api key, which needs it; at most the caller's"`
+		Scopes    []auth.Scope `json:"scopes,omitempty" maxItems:"20" doc:"Of an api key, which needs one: such as skills:read or *"`
 		Origins   []string     `json:"origins,omitempty" maxItems:"20" doc:"Of a site key: the origins of its pages, such as https://example.com"`
 		ExpiresAt *time.Time   `json:"expiresAt,omitempty"`
 	}

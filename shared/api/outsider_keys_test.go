@@ -7,30 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lanekeeper/lanekeeper/shared/api"
-	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
 // TestASessionTellsItsWorkspaces in the answers that begin and move it, as GET /me does.
 func TestASessionTellsItsWorkspaces(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		g := &gate{world: w}
-		if err := w.Workspaces.EnsureDefault(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		ada := g.join(t, w.Workspace, auth.Admin)
-		w.Deps.Auth = auth.New(tokens(w.Workspace)).WithSessions(w.Sessions)
-		handler, err := api.New(w.Deps)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.Handler = handler
-		minted, err := w.Sessions.MintLink(t.Context(), ada.Email)
-		if err != nil {
-			t.Fatal(err)
-		}
-		begun := w.call(t, http.MethodPost, "/api/v1/session", "", `{"token":"`+minted.Reveal()+`"}`)
+		_, link := w.linked(t)
+		begun := w.call(t, http.MethodPost, "/api/v1/session", "", `{"token":"`+link+`"}`)
 		cookie, err := http.ParseSetCookie(begun.header.Get("Set-Cookie"))
 		if err != nil {
 			t.Fatal(err)

@@ -14,25 +14,30 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
+// linked lets people sign in by links. It returns an admin of the workspace, and the token of her link.
+func (w *world) linked(t *testing.T) (ada auth.Person, link string) {
+	t.Helper()
+	if err := w.Workspaces.EnsureDefault(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ada = (&gate{world: w}).join(t, w.Workspace, auth.Admin)
+	w.Deps.Auth = auth.New(tokens(w.Workspace)).WithSessions(w.Sessions)
+	handler, err := api.New(w.Deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Handler = handler
+	minted, err := w.Sessions.MintLink(t.Context(), ada.Email)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ada, minted.Reveal()
+}
+
 // The token of a link starts one session. It appears neither in the log nor in a response.
 func TestSigningInByALink(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		g := &gate{world: w}
-		if err := w.Workspaces.EnsureDefault(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		ada := g.join(t, w.Workspace, auth.Admin)
-		w.Deps.Auth = auth.New(tokens(w.Workspace)).WithSessions(w.Sessions)
-		handler, err := api.New(w.Deps)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.Handler = handler
-		minted, err := w.Sessions.MintLink(t.Context(), ada.Email)
-		if err != nil {
-			t.Fatal(err)
-		}
-		link := minted.Reveal()
+		ada, link := w.linked(t)
 
 		page := w.call(t, http.MethodGet, "/sign-in", "", "")
 		for _, asset := range regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllSubmatch(page.body, -1) {

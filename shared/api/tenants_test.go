@@ -34,7 +34,9 @@ type tenant struct {
 // exist. No listing, count or error may reveal another tenant. Postgres is asked by one role, since roles
 // decide above the database.
 func TestTenantsNeverMeet(t *testing.T) {
-	for engine, roles := range map[string][]auth.Role{dbtest.OnSQLite: {auth.Owner, auth.Admin, auth.Member}, dbtest.OnPostgres: {auth.Owner}} {
+	for engine, roles := range map[string][]auth.Role{
+		dbtest.OnSQLite: {auth.Owner, auth.Admin, auth.Member}, dbtest.OnPostgres: {auth.Owner},
+	} {
 		t.Run(engine, func(t *testing.T) {
 			w, tenants := threeTenants(t, dbtest.New(t, engine))
 			requests := 0

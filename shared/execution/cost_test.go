@@ -39,7 +39,8 @@ func TestAListingReadsNoMoreThanItLists(t *testing.T) {
 	g.Exec(t, "ANALYZE executions")
 	for name, filter := range map[string][3]any{"executions_agent": {"rare"}, "executions_status": {nil, "failed"}, "executions_subject": {nil, nil, "objective:rare"}} {
 		end := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-		plan := g.Explain(t, "execution.List", filter[0], nil, filter[1], nil, filter[2], time.Unix(0, 0), end, end, "ffffffff-ffff-ffff-ffff-ffffffffffff", 51, false)
+		plan := g.Explain(t, "execution.List", filter[0], nil, filter[1], nil, filter[2], time.Unix(0, 0), end, end,
+			"ffffffff-ffff-ffff-ffff-ffffffffffff", 51, false)
 		if plan.Pages() > 100 || plan.Rows != 5 || !strings.Contains(plan.String(), `"`+name+`"`) {
 			t.Errorf("by %s it reads %d pages for %g rows: %s", name, plan.Pages(), plan.Rows, plan)
 		}

@@ -28,7 +28,9 @@ func well() Facts {
 
 // TestCallsAreCountedAsTheirLineSays: beside "fail" stands how many failed, beside "succeed" how many did.
 func TestCallsAreCountedAsTheirLineSays(t *testing.T) {
-	for succeeded, want := range map[int]string{100: "Calls succeed: 100 % of 100 in 1 h", 94: "Some calls fail: 6 of 100 in 1 h", 79: "Calls fail: 21 of 100 in 1 h"} {
+	for succeeded, want := range map[int]string{
+		100: "Calls succeed: 100 % of 100 in 1 h", 94: "Some calls fail: 6 of 100 in 1 h", 79: "Calls fail: 21 of 100 in 1 h",
+	} {
 		f := well()
 		f.Succeeded = succeeded
 		if l := f.calls(); l.Text+": "+l.Detail != want {

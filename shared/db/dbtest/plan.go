@@ -146,7 +146,8 @@ func (e Env) ExplainSQLite(t testing.TB, statement string, args ...any) (steps [
 	}
 	defer write.Close()
 	defer read.Close()
-	rows, err := read.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+Statement(t, statement).Text(db.SQLite), append([]any{string(e.Workspace)}, args...)...)
+	args = append([]any{string(e.Workspace)}, args...)
+	rows, err := read.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+Statement(t, statement).Text(db.SQLite), args...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"net/url"
 	"testing"
 	"testing/fstest"
@@ -79,7 +78,7 @@ func newWorld(t testing.TB, engine string, conns int32) world {
 		u.RawQuery = q.Encode()
 	})
 	w.DB, w.Skew = w.Open(t, conns)
-	w.admin = connect(t, dbtest.Servers(t).PostgresURL)
+	w.admin = dbtest.Connect(t, dbtest.Servers(t).PostgresURL)
 	return w
 }
 
@@ -100,22 +99,6 @@ func with(t testing.TB, dsn string, change func(*url.URL)) string {
 	}
 	change(u)
 	return u.String()
-}
-
-// connect opens a bare connection, in the mode that the product uses everywhere.
-func connect(t testing.TB, url string) *pgx.Conn {
-	t.Helper()
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	conn, err := pgx.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the server may be gone
-	return conn
 }
 
 func one[T any](t testing.TB, conn *pgx.Conn, query string, args ...any) (v T) {

@@ -131,7 +131,7 @@ func private(t *testing.T) *servers.Server {
 
 func TestOnAClusterOfItsOwn(t *testing.T) {
 	srv, q := private(t), load(t)
-	admin := connect(t, srv.URL)
+	admin := dbtest.Connect(t, srv.URL)
 	must := func(statement string) {
 		t.Helper()
 		if _, err := admin.Exec(t.Context(), statement); err != nil {
@@ -173,7 +173,7 @@ func TestOnAClusterOfItsOwn(t *testing.T) {
 			v.Set("search_path", "lanes")
 			u.RawQuery = v.Encode()
 		})
-		if _, err := connect(t, as("maker", "shared")).Exec(t.Context(), "CREATE SCHEMA lanes"); err != nil {
+		if _, err := dbtest.Connect(t, as("maker", "shared")).Exec(t.Context(), "CREATE SCHEMA lanes"); err != nil {
 			t.Fatal(err)
 		}
 		migrated(t, elsewhere)

@@ -137,7 +137,7 @@ func TestNothingIsLeftOnServerConnections(t *testing.T) {
 	used := w.everything(t)
 
 	clean := map[string]string{"role": "none", "app.workspace_id": "", "app.skew_us": ""}
-	admin := connect(t, dbtest.Servers(t).PostgresURL)
+	admin := dbtest.Connect(t, dbtest.Servers(t).PostgresURL)
 	for name := range limits("") {
 		if _, set := clean[name]; !set {
 			clean[name] = one[string](t, admin, "SELECT reset_val || coalesce(unit, '') FROM pg_settings WHERE name = $1", name)
@@ -267,7 +267,7 @@ func (w world) serverConnections(t *testing.T, used map[int]bool) (conns []*pgx.
 		u.RawQuery = q.Encode()
 	})
 	for range len(used) {
-		conn := connect(t, pooled)
+		conn := dbtest.Connect(t, pooled)
 		if _, err := conn.Exec(t.Context(), "BEGIN"); err != nil {
 			t.Fatal(err)
 		}

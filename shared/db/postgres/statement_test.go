@@ -127,7 +127,7 @@ func TestAPreparedStatementFollowsAMigration(t *testing.T) {
 	w := newWorld(t, dbtest.OnPostgres, 1)
 	table := w.name
 	name := pgx.Identifier{table}.Sanitize()
-	owner := connect(t, with(t, dbtest.Servers(t).PostgresURL, func(u *url.URL) { u.Path = pathOf(t, w.URL) }))
+	owner := dbtest.Connect(t, with(t, dbtest.Servers(t).PostgresURL, func(u *url.URL) { u.Path = pathOf(t, w.URL) }))
 	for _, sql := range []string{"CREATE TABLE " + name + " (n int)", "GRANT SELECT ON " + name + " TO lanekeeper_app", "INSERT INTO " + name + " VALUES (7)"} {
 		if _, err := owner.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)

@@ -78,7 +78,8 @@ func staysFlat(t *testing.T, e dbtest.Env, perDay int) {
 	if promise.Full() {
 		events = 100_000
 	}
-	proof := promise.Of(t, "R32", fmt.Sprintf("60 days of beats and %d events on %s", events, e.Engine), "memory, connections, table sizes flat")
+	proof := promise.Of(t, "R32", fmt.Sprintf("60 days of beats and %d events on %s", events, e.Engine),
+		"memory, connections, table sizes flat")
 	k, ran := counting("tidy")
 	reflections := 0
 	w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
