@@ -124,9 +124,7 @@ func (s *server) deleteSwitch(ctx context.Context, in *IDPath) (*answer[switchIt
 	var k halt.Switch
 	var was bool
 	err := s.change(ctx, "kill_switch.release", func(ctx context.Context, tx *db.Tx) (err error) {
-		on := s.Switches.On(tx.Later())
-		k, err = s.Switches.Release(ctx, tx, in.ID, by.String())
-		was = slices.ContainsFunc(*on, func(other halt.Switch) bool { return other.ID == k.ID })
+		k, was, err = s.Switches.Release(ctx, tx, in.ID, by.String())
 		if err == nil && s.Outbox != nil {
 			for _, topic := range halting {
 				s.Outbox.AllDueNow(tx.Later(), topic)

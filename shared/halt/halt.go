@@ -79,14 +79,16 @@ func (s *Store) Set(ctx context.Context, tx *db.Tx, k Switch) (Switch, error) {
 	return db.First(on, errors.New("the kill switch that was set is not there"))
 }
 
-// Release turns a switch off and returns it. A switch that is off already stays as it is. Errors: [ErrNotFound].
-func (s *Store) Release(ctx context.Context, tx *db.Tx, id, by string) (Switch, error) {
-	tx.Later().Exec(s.q.Release, id, by)
+// Release turns a switch off, and returns it and whether it was on. A switch that is off already stays as it is.
+// Errors: [ErrNotFound].
+func (s *Store) Release(ctx context.Context, tx *db.Tx, id, by string) (k Switch, was bool, err error) {
+	changed := tx.Later().Exec(s.q.Release, id, by)
 	var released []Switch
 	if err := tx.Each(ctx, switches(&released), s.q.Get, id); err != nil {
-		return Switch{}, fmt.Errorf("release a kill switch: %w", err)
+		return Switch{}, false, fmt.Errorf("release a kill switch: %w", err)
 	}
-	return db.First(released, ErrNotFound)
+	k, err = db.First(released, ErrNotFound)
+	return k, changed.Affected() == 1, err
 }
 
 // Switches lists the switches that are on.

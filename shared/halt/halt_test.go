@@ -82,7 +82,10 @@ func TestKillSwitches(t *testing.T) {
 			t.Errorf("the workspace: %v", err)
 		}
 		release := func(id string) error {
-			return w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.s.Release(ctx, tx, id, "user:2"); return err })
+			return w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+				_, _, err := w.s.Release(ctx, tx, id, "user:2")
+				return err
+			})
 		}
 		if err := release(whole.ID); err != nil || on().Run("other", "x") != "" {
 			t.Errorf("released: %v", err)

@@ -30,9 +30,6 @@ type messageRequest struct {
 	Multitask turn.Multitask `json:"multitask"`
 }
 
-// strategies are the values that multitask may have.
-var strategies = []turn.Multitask{turn.Enqueue, turn.Reject, turn.Interrupt, turn.Rollback, turn.Collect, turn.Steer}
-
 const knownStrategies = "is enqueue, reject, interrupt, rollback, collect or steer"
 
 // message answers a visitor's message. The context is what the thread has.
@@ -52,7 +49,7 @@ func (h *Handler) message(w http.ResponseWriter, r *http.Request, v *visit) {
 		body: body.Message, model: v.model(body.Model), thread: cmp.Or(r.PathValue("thread"), r.Header.Get(threadHeader)),
 		multitask: cmp.Or(body.Multitask, strategy(r)), stream: body.Stream,
 	}
-	if body.Multitask != "" && !slices.Contains(strategies, body.Multitask) {
+	if body.Multitask != "" && !slices.Contains(Kind().Multitask, body.Multitask) {
 		h.refuse(w, r, bad("body.multitask", knownStrategies))
 		return
 	}

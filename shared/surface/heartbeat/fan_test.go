@@ -198,7 +198,7 @@ func TestWhatIsStoppedComesLast(t *testing.T) {
 			stop(skill, halt.Switch{Scope: halt.Skill, Target: "x"})
 			id := stop(released, halt.Switch{Scope: halt.Workspace})
 			err := w.DB.Tx(t.Context(), released, func(ctx context.Context, tx *db.Tx) error {
-				_, err := w.Switches.Release(ctx, tx, id, "test")
+				_, _, err := w.Switches.Release(ctx, tx, id, "test")
 				return err
 			})
 			if err != nil {

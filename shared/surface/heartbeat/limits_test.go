@@ -40,7 +40,7 @@ func (w *world) stop(t testing.TB, scope halt.Scope, target string) (release fun
 	})
 	return func() {
 		tx(func(ctx context.Context, tx *db.Tx) error {
-			_, err := w.Switches.Release(ctx, tx, on.ID, "ada")
+			_, _, err := w.Switches.Release(ctx, tx, on.ID, "ada")
 			return err
 		})
 	}

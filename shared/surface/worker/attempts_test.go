@@ -193,7 +193,7 @@ func TestAKillSwitchStopsTheAgentOfTheAttempt(t *testing.T) {
 				t.Errorf("%s is off: %+v", target, r)
 			}
 			w.tx(t, func(ctx context.Context, tx *db.Tx) error {
-				_, err := w.Switches.Release(ctx, tx, on.ID, "user:ada")
+				_, _, err := w.Switches.Release(ctx, tx, on.ID, "user:ada")
 				return err
 			})
 		}
@@ -493,7 +493,7 @@ func TestAHaltedTaskIsNotInvoked(t *testing.T) {
 			t.Errorf("invoked %+v, %+v", got, w.get(t, id))
 		}
 		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
-			_, err := w.Switches.Release(ctx, tx, on.ID, "user:ada")
+			_, _, err := w.Switches.Release(ctx, tx, on.ID, "user:ada")
 			return err
 		})
 		if got := w.looks(t, 1); len(got) != 1 {
@@ -529,7 +529,7 @@ func TestAHaltedModelIsAskedLessAndLess(t *testing.T) {
 			t.Errorf("%d invocations in twenty minutes", n)
 		}
 		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
-			_, err := w.Switches.Release(ctx, tx, on.ID, "user:ada")
+			_, _, err := w.Switches.Release(ctx, tx, on.ID, "user:ada")
 			return err
 		})
 		if n := invoked(40 * time.Second); n != 1 || w.get(t, id).Status != task.Completed {

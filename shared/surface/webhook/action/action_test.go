@@ -400,7 +400,7 @@ func TestAMessageOutlivesAKillSwitch(t *testing.T) {
 			t.Errorf("under the kill switch the delivery is %+v", d)
 		}
 		change(func(ctx context.Context, tx *db.Tx) error {
-			_, err := w.Switches.Release(ctx, tx, stop.ID, "test")
+			_, _, err := w.Switches.Release(ctx, tx, stop.ID, "test")
 			w.Outbox.AllDueNow(tx.Later(), inbox.Topic)
 			return err
 		})
