@@ -43,6 +43,7 @@ type Request struct {
 type Reservation struct {
 	ID string
 	Request
+	held bool // something is reserved
 }
 
 // MaxLease is the longest lease of a reservation.
@@ -140,6 +141,7 @@ func (s *Store) reserve(ctx context.Context, ws db.Workspace, req Request) (Rese
 		}
 		tx.Later().Exec(s.q.Hold, r.ID, req.Execution, r.Input+r.Output, p.most(r.Input, r.Output), req.Lease.Milliseconds(), ids[0], ids[1], ids[2], ids[3])
 		tx.Later().Exec(s.q.Count, ids[0], ids[1], ids[2], ids[3])
+		r.held = true
 		return nil
 	})
 	return r, err

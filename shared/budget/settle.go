@@ -107,6 +107,9 @@ func (s *Store) SpentSkills(b *db.Batch) map[string]time.Time {
 
 // Release returns an unused reservation. It does not change a settled one.
 func (s *Store) Release(ctx context.Context, ws db.Workspace, r Reservation) error {
+	if !r.held {
+		return nil
+	}
 	var b db.Batch
 	b.Exec(s.q.LockReserved, r.ID, "[]")
 	b.Exec(s.q.Charge, r.ID, 0, 0)

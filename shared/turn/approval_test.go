@@ -119,7 +119,7 @@ func TestWhatIsSaidAfterWordsFromOutsideIsApproved(t *testing.T) {
 		}
 		must(w.Approvals.Approve(t.Context(), w.Workspace, r.Approvals[0], "user:ada", nil))(t)
 		w.drain(t)
-		if got := sent(); len(got) != 1 || got[0].Status != outbox.Ready || got[0].Execution != r.Execution {
+		if got := sent(); len(got) != 1 || got[0].Status != outbox.Sent || got[0].Execution != r.Execution {
 			t.Errorf("said %+v", got)
 		}
 		if e := w.execution(t, r.Execution); e.Status != execution.Completed {

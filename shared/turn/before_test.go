@@ -134,7 +134,7 @@ func TestWhatWasSpokenBeforeIsStoredOnce(t *testing.T) {
 		}
 		close(h.answer)
 		thread := first.end(t).Thread
-		if _, err := v.sender.Drain(ctx, v.Workspace, 20); !errors.Is(err, context.Canceled) {
+		if _, err := v.Sender.Drain(ctx, v.Workspace, 20); !errors.Is(err, context.Canceled) {
 			t.Errorf("its next process ended with %v", err)
 		}
 		v.Skew.Advance(time.Hour)

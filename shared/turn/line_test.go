@@ -68,7 +68,7 @@ func TestParkedTurnsGoOnInOrder(t *testing.T) {
 		}
 		begun := time.Now()
 		// a row that was made due while it was handled is handled again, and finds its turn ended
-		if got := must(w.sender.Drain(t.Context(), w.Workspace, 1000))(t); got.Sent < turns || got.Failed > 0 || got.More {
+		if got := must(w.Sender.Drain(t.Context(), w.Workspace, 1000))(t); got.Sent < turns || got.Failed > 0 || got.More {
 			t.Errorf("sent %+v", got)
 		}
 		t.Logf("%d turns in %s", turns, time.Since(begun).Round(time.Millisecond))
@@ -195,7 +195,7 @@ func TestATurnThatAPersonHadGoOnKeepsItsPlace(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() {
-			_, err := w.sender.Drain(ctx, w.Workspace, 20)
+			_, err := w.Sender.Drain(ctx, w.Workspace, 20)
 			ended <- err
 		}()
 		<-asked
@@ -256,7 +256,7 @@ func TestATurnThatIsStoppedInLineIsDueAtOnce(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() {
-			_, err := w.sender.Drain(ctx, w.Workspace, 20)
+			_, err := w.Sender.Drain(ctx, w.Workspace, 20)
 			ended <- err
 		}()
 		for must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Operate))(t).WantedAt == nil { // it waits in line

@@ -179,7 +179,7 @@ func TestATurnThatGoesOnDoesNotWaitForItsThread(t *testing.T) {
 		must(v.Threads.Lock(t.Context(), v.Workspace, v.thread, other))(t) // which is not idle
 		short, cancel := context.WithCancel(t.Context())
 		defer time.AfterFunc(20*time.Second, cancel).Stop()
-		if report, err := v.sender.Drain(short, v.Workspace, 20); err != nil || short.Err() != nil || report.Retried != 1 {
+		if report, err := v.Sender.Drain(short, v.Workspace, 20); err != nil || short.Err() != nil || report.Retried != 1 {
 			t.Errorf("the sender reports %+v, %v", report, err)
 		}
 		var b db.Batch

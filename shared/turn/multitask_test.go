@@ -226,11 +226,11 @@ func TestAHoldThatIsNoTurnIsNotInterrupted(t *testing.T) {
 	})
 }
 
-// TestAnInterruptEndsWhatHasNotBegun interrupts a turn with serial calls. The first one is cut off,
-// and the others are known not to be made.
+// TestAnInterruptEndsWhatHasNotBegun interrupts a turn with many calls. Those that were being made are
+// cut off, and the others are known not to be made.
 func TestAnInterruptEndsWhatHasNotBegun(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		const asked = 12
+		const asked, atOnce = 12, 4 // as reason.CallQueue has it
 		w.think(llmtest.Write(t, llmtest.WritesCalls("", "knock", slices.Repeat([]string{`{}`}, asked)...), llmtest.Writes("Stopped.")))
 		first := w.saying(turn.Turn{Message: "Knock."})
 		<-w.knocking
@@ -238,7 +238,7 @@ func TestAnInterruptEndsWhatHasNotBegun(t *testing.T) {
 		if first.end(t).Status != execution.Cancelled {
 			t.Errorf("the first is %+v", first.reply)
 		}
-		if n := 1 + len(w.knocking); n != 1 || len(second.NotUndone) != n || second.NotUndone[0].Skill != "knock" || second.NotUndone[0].Status != "uncertain" {
+		if n := 1 + len(w.knocking); n > atOnce || len(second.NotUndone) != n || second.NotUndone[0].Skill != "knock" || second.NotUndone[0].Status != "uncertain" {
 			t.Errorf("%d calls were made, and what stays is %+v", n, second.NotUndone)
 		}
 		w.mustBeFree(t)

@@ -57,15 +57,15 @@ func TestARollbackTakesBackWhatWasMade(t *testing.T) {
 		if want := []string{"3.1 save_memory", "5.1 note"}; !slices.Equal(stays, want) {
 			t.Errorf("what stays is %q, want %q", stays, want)
 		}
-		left, _, err := w.objectives.List(t.Context(), w.Workspace, objective.Filter{Limit: 10})
+		left, _, err := w.Objectives.List(t.Context(), w.Workspace, objective.Filter{Limit: 10})
 		if err != nil || len(left) != 0 {
 			t.Errorf("objectives %+v, %v", left, err)
 		}
-		automations, err := w.automations.List(t.Context(), w.Workspace, automation.Filter{Limit: 10})
+		automations, err := w.Automations.List(t.Context(), w.Workspace, automation.Filter{Limit: 10})
 		if err != nil || len(automations) != 0 {
 			t.Errorf("automations %+v, %v", automations, err)
 		}
-		known, _, err := w.memories.List(t.Context(), w.Workspace, memory.Filter{Limit: 10})
+		known, _, err := w.Memories.List(t.Context(), w.Workspace, memory.Filter{Limit: 10})
 		if err != nil || len(known) != 1 || known[0].Content != "Geese fly in a V." {
 			t.Errorf("memories %+v, %v", known, err)
 		}

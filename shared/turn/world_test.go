@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"log/slog"
-	mathrand "math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -15,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
-	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire/wiretest"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -25,16 +23,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/parts"
-	"github.com/lanekeeper/lanekeeper/shared/persona"
-	"github.com/lanekeeper/lanekeeper/shared/queue"
-	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
-	"github.com/lanekeeper/lanekeeper/shared/work"
-	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 func TestMain(m *testing.M) {
@@ -62,12 +54,7 @@ var traces = trace.NewSource(time.Now, rand.Reader)
 type world struct {
 	*turn.Runner
 	dbtest.Env
-	sender *outbox.Sender
-	clock  *clock
-
-	objectives  *objective.Store
-	memories    *memory.Store
-	automations *automation.Store
+	clock *clock
 
 	knocking chan struct{} // signals a call of knock
 	opened   chan struct{} // lets all calls of knock return
@@ -118,49 +105,13 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
 	w := &world{Env: e, clock: &clock{now: time.Now()}, knocking: make(chan struct{}, 100), opened: make(chan struct{})}
-	log := slog.New(outOfHooks{trace.NewHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})), t})
-	d := e.DB
-	lanes, runs, acts := must(lane.New(d))(t), must(execution.New(d))(t), must(activity.New(d, ids))(t)
-	box, workspaces := must(outbox.New(d, ids, mathrand.Float64))(t), must(workspace.New(d))(t)
-	w.objectives, w.memories, w.automations = must(objective.New(d, ids))(t), must(memory.New(d, ids))(t), must(automation.New(d, ids))(t)
-	builtin := slices.Concat(must(objective.Skills(w.objectives))(t), must(memory.Skills(w.memories))(t), must(automation.Skills(w.automations))(t))
-	threads := must(thread.New(d, runs, box, ids, log))(t)
-	builtin = append(builtin, must(thread.Skills(threads, func(_, _, _ string) error { return nil }, "chat"))(t)...)
-	set := must(skill.NewSet(append(builtin, w.note(), w.pay(), w.knock(), w.judge())...))(t)
-	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
-	approvals := must(approval.New(approval.Deps{
-		DB: d, Workspaces: workspaces, Outbox: box, Activity: acts, Skills: skills, IDs: ids,
-		Settled: func(ctx context.Context, b *db.Batch, a approval.Approval) { w.Decided(ctx, b, a) },
-	}))(t)
-	runner := &reason.Runner{
-		Runs: runs, Lanes: lanes, Activity: acts, Approvals: waiting{approvals}, Queues: queue.New(queue.Options{}), Log: log, Clock: w.clock.Now,
-		Release: func(ctx context.Context, tx lane.Tx, execution string) error {
-			_, err := threads.Release(ctx, tx, execution)
-			return err
-		},
-	}
-	w.Runner = &turn.Runner{Kinds: []turn.Kind{talk}, Parts: &parts.Parts{
-		DB:         d,
-		Lanes:      lanes,
-		Runs:       runs,
-		Activity:   acts,
-		Workspaces: workspaces,
-		Personas:   must(persona.New(d))(t),
-		Threads:    threads,
-		Approvals:  approvals,
-		Skills:     skills,
-		Reason:     runner,
-		Worker:     &work.Worker{Lanes: lanes, Runs: runs, Reason: runner, Outbox: box},
-		Outbox:     box,
-		IDs:        ids,
-		Log:        log,
-		Instance:   "test",
-	}}
-	w.sender = &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{
-		approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Log: log},
-		turn.Topic:     w.Runner,
-		turn.StopTopic: turn.Stopper{Runner: w.Runner},
-	}}
+	all := wiretest.New(t, e.DB, wiretest.Log(t))
+	builtin := slices.Concat(must(objective.Skills(all.Objectives))(t), must(memory.Skills(all.Memories))(t), must(automation.Skills(all.Automations))(t),
+		must(thread.Skills(all.Threads, func(_, _, _ string) error { return nil }, "chat"))(t))
+	wiretest.Offer(t, all, append(builtin, w.note(), w.pay(), w.knock(), w.judge())...)
+	all.Reason.Clock = w.clock.Now
+	w.Runner = all.Operate.Runner
+	w.Kinds = []turn.Kind{talk}
 	return w
 }
 
@@ -241,16 +192,6 @@ func (w *world) judge() skill.Skill {
 	}
 }
 
-// waiting stores waiting calls like package wire.
-type waiting struct{ *approval.Store }
-
-func (a waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (string, error) {
-	return a.Store.Request(ctx, tx, approval.Approval{
-		Skill: w.Skill.Name, SkillID: w.Skill.ID, Arguments: w.Call.Arguments, Why: w.Why, Execution: w.Execution.ID, Call: w.CallID,
-		Subject: w.Execution.Subject, Agent: w.Call.Agent, Surface: w.Execution.Surface, Trace: w.Execution.Trace,
-	})
-}
-
 func (w *world) think(m llm.Model) { w.Reason.Model = m }
 
 // said runs a turn of ada and returns its reply.
@@ -324,39 +265,10 @@ func (w *world) mustBeFree(t testing.TB) {
 // drain sends due rows.
 func (w *world) drain(t testing.TB) outbox.Report {
 	t.Helper()
-	return must(w.sender.Drain(t.Context(), w.Workspace, 20))(t)
+	return must(w.Sender.Drain(t.Context(), w.Workspace, 20))(t)
 }
 
 func (w *world) actions(t testing.TB, name string) []activity.Entry {
 	t.Helper()
 	return must(w.Activity.List(t.Context(), w.Workspace, activity.Filter{Skill: name, Limit: 50}))(t).Items
-}
-
-// outOfHooks fails a test if a hook of a unit of work logs something, because the log's reader
-// would wait for the hook's transaction.
-type outOfHooks struct {
-	slog.Handler
-	t testing.TB
-}
-
-func (h outOfHooks) Enabled(ctx context.Context, level slog.Level) bool {
-	return work.InHook(ctx) || h.Handler.Enabled(ctx, level)
-}
-
-func (h outOfHooks) Handle(ctx context.Context, r slog.Record) error {
-	if work.InHook(ctx) {
-		h.t.Errorf("logged in a hook: %s", r.Message)
-	}
-	if !h.Handler.Enabled(ctx, r.Level) {
-		return nil
-	}
-	return h.Handler.Handle(ctx, r)
-}
-
-func (h outOfHooks) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return outOfHooks{h.Handler.WithAttrs(attrs), h.t}
-}
-
-func (h outOfHooks) WithGroup(name string) slog.Handler {
-	return outOfHooks{h.Handler.WithGroup(name), h.t}
 }

@@ -192,7 +192,7 @@ func (s *Surfaces) stores() error {
 		Store: endpoints, Sender: endpoint.Sender{Client: s.Outbound, Clock: s.Core.Clock}, Random: rand.Float64, Log: s.Core.Log,
 	}
 	s.Approvals, err = approval.New(approval.Deps{
-		DB: d, Workspaces: s.Workspaces, Outbox: s.Outbox, Activity: s.Activity, Skills: s.skills, Switches: s.switches, IDs: ids,
+		DB: d, Workspaces: s.Workspaces, Outbox: s.Outbox, Activity: s.Activity, Skills: s.offered, Switches: s.switches, IDs: ids,
 		Over: func(ctx context.Context, ws db.Workspace, of approval.Approval) (string, error) {
 			return s.Work.Over(ctx, ws, of)
 		},
@@ -299,6 +299,11 @@ func (s *Surfaces) expand(ctx context.Context, ws db.Workspace, raw json.RawMess
 		return nil, err
 	}
 	return json.RawMessage(v.Reveal()), nil
+}
+
+// offered returns what Parts.Skills does at the time of the call, because tests replace it.
+func (s *Surfaces) offered(ctx context.Context, ws db.Workspace, surface trace.Surface) (*skill.Set, error) {
+	return s.Parts.Skills(ctx, ws, surface)
 }
 
 // skills returns the skills that a surface of a workspace may use now. It logs registered skills

@@ -16,7 +16,7 @@ func TestWhatAMessageCosts(t *testing.T) {
 		w.post(t, completions, hi, "X-Session-Id", "ann")
 		cost := w.Env.DB.Stats().Sub(before)
 		t.Logf("%+v", cost)
-		if cost.RoundTrips > 10 || cost.Statements > 33 {
+		if cost.RoundTrips > 11 || cost.Statements > 40 {
 			t.Errorf("a message costs %+v", cost)
 		}
 	})

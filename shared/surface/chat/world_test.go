@@ -4,14 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"io"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,30 +17,18 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
-	"github.com/lanekeeper/lanekeeper/shared/activity"
-	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire/wiretest"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
-	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/parts"
-	"github.com/lanekeeper/lanekeeper/shared/persona"
-	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
-	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/surface/chat"
-	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
-	"github.com/lanekeeper/lanekeeper/shared/turn"
-	"github.com/lanekeeper/lanekeeper/shared/work"
-	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 func TestMain(m *testing.M) {
@@ -82,10 +67,9 @@ const siteOrigin = "https://site.example"
 type world struct {
 	*chat.Handler
 	dbtest.Env
-	url    string
-	sender *outbox.Sender
-	logs   *logs
-	left   chan struct{} // a request has ended, or its caller has left
+	url  string
+	logs *logs
+	left chan struct{} // a request has ended, or its caller has left
 
 	mu   sync.Mutex
 	paid int
@@ -106,57 +90,18 @@ func newWorld(t testing.TB, e dbtest.Env, change ...func(*chat.Handler)) *world 
 	t.Helper()
 	w := &world{Env: e, logs: &logs{}, left: make(chan struct{}, 100)}
 	log := slog.New(trace.NewHandler(slog.NewJSONHandler(w.logs, nil)))
-	d := e.DB
-	lanes, runs, acts := must(lane.New(d))(t), must(execution.New(d))(t), must(activity.New(d, ids))(t)
-	box, workspaces := must(outbox.New(d, ids, mathrand.Float64))(t), must(workspace.New(d))(t)
-	threads := must(thread.New(d, runs, box, ids, log))(t)
-	set := must(skill.NewSet(w.look(), w.pay()))(t)
-	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
-	approvals := must(approval.New(approval.Deps{
-		DB: d, Workspaces: workspaces, Outbox: box, Activity: acts, Skills: skills, IDs: ids,
-		Settled: func(ctx context.Context, b *db.Batch, a approval.Approval) { w.Decided(ctx, b, a) },
-	}))(t)
-	thinking := &reason.Runner{
-		Runs: runs, Lanes: lanes, Activity: acts, Approvals: waiting{approvals}, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now,
-		Release: func(ctx context.Context, tx lane.Tx, execution string) error {
-			_, err := threads.Release(ctx, tx, execution)
-			return err
-		},
-	}
-	secrets := must(secret.New(d, secret.NewKeyFile(filepath.Join(t.TempDir(), "key"))))(t)
+	all := wiretest.New(t, e.DB, log)
+	wiretest.Offer(t, all, w.look(), w.pay())
+	turns := all.Operate.Runner
+	turns.Poll, turns.Collects = 20*time.Millisecond, 50*time.Millisecond
 	w.Handler = &chat.Handler{
-		Runner: &turn.Runner{Kinds: []turn.Kind{chat.Kind()}, Poll: 20 * time.Millisecond, Collects: 50 * time.Millisecond, Parts: &parts.Parts{
-			DB:         d,
-			Lanes:      lanes,
-			Runs:       runs,
-			Activity:   acts,
-			Workspaces: workspaces,
-			Personas:   must(persona.New(d))(t),
-			Threads:    threads,
-			Approvals:  approvals,
-			Secrets:    secrets,
-			Guard:      secret.NewGuard(secrets, nil, time.Now, log),
-			Skills:     skills,
-			Reason:     thinking,
-			Worker:     &work.Worker{Lanes: lanes, Runs: runs, Reason: thinking, Outbox: box},
-			Outbox:     box,
-			Traces:     trace.NewSource(time.Now, rand.Reader),
-			IDs:        ids,
-			Clock:      time.Now,
-			Log:        log,
-			Instance:   "test",
-		}},
+		Runner:  turns,
 		Auth:    auth.New(tokens(e.Workspace)),
 		Streams: sse.Streams{Every: 10 * time.Millisecond, For: time.Minute},
 	}
 	for _, c := range change {
 		c(w.Handler)
 	}
-	w.sender = &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{
-		approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Log: log},
-		turn.Topic:     w.Runner,
-		turn.StopTopic: turn.Stopper{Runner: w.Runner},
-	}}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		context.AfterFunc(r.Context(), func() {
 			select {
@@ -229,16 +174,6 @@ func (w *world) pay() skill.Skill {
 			return map[string]string{"receipt": "R-1"}, nil
 		},
 	}
-}
-
-// waiting keeps calls as app/wire does.
-type waiting struct{ *approval.Store }
-
-func (a waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (string, error) {
-	return a.Store.Request(ctx, tx, approval.Approval{
-		Skill: w.Skill.Name, SkillID: w.Skill.ID, Arguments: w.Call.Arguments, Why: w.Why, Execution: w.Execution.ID, Call: w.CallID,
-		Subject: w.Execution.Subject, Agent: w.Call.Agent, Surface: w.Execution.Surface, Trace: w.Execution.Trace,
-	})
 }
 
 func (w *world) think(t testing.TB, steps ...llmtest.Writing) *llmtest.Writer {
@@ -400,7 +335,7 @@ func (w *world) spoken(t testing.TB, id string) []string {
 // drain sends what is due.
 func (w *world) drain(t testing.TB) {
 	t.Helper()
-	must(w.sender.Drain(t.Context(), w.Workspace, 20))(t)
+	must(w.Sender.Drain(t.Context(), w.Workspace, 20))(t)
 }
 
 // until waits until something holds.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"log/slog"
-	mathrand "math/rand/v2"
 	"testing"
 	"time"
 
@@ -13,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
-	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire/wiretest"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
@@ -21,17 +19,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/parts"
-	"github.com/lanekeeper/lanekeeper/shared/persona"
-	"github.com/lanekeeper/lanekeeper/shared/queue"
-	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
-	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
-	"github.com/lanekeeper/lanekeeper/shared/work"
-	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 func TestMain(m *testing.M) {
@@ -59,7 +50,6 @@ var traces = trace.NewSource(time.Now, rand.Reader)
 type world struct {
 	*operate.Operate
 	dbtest.Env
-	sender *outbox.Sender
 }
 
 func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
@@ -69,14 +59,9 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
-	w := &world{Env: e}
-	log := slog.New(trace.NewHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})))
-	d := e.DB
-	lanes, runs, acts := must(lane.New(d))(t), must(execution.New(d))(t), must(activity.New(d, ids))(t)
-	box, workspaces := must(outbox.New(d, ids, mathrand.Float64))(t), must(workspace.New(d))(t)
-	threads := must(thread.New(d, runs, box, ids, log))(t)
+	all := wiretest.New(t, e.DB, wiretest.Log(t))
 	parameters := json.RawMessage(`{"type":"object"}`)
-	set := must(skill.NewSet(
+	wiretest.Offer(t, all,
 		skill.Skill{Name: "note", Kind: skill.Builtin, Scope: skill.Internal, Description: "Notes it down.", Parameters: parameters,
 			Run: func(_ context.Context, _ lane.Tx, c skill.Call) (any, error) {
 				return map[string]string{"noted": string(c.Arguments)}, nil
@@ -85,51 +70,8 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 			Run: func(context.Context, lane.Tx, skill.Call) (any, error) {
 				return map[string]string{"receipt": "R-1"}, nil
 			}},
-	))(t)
-	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
-	approvals := must(approval.New(approval.Deps{
-		DB: d, Workspaces: workspaces, Outbox: box, Activity: acts, Skills: skills, IDs: ids,
-		Settled: func(ctx context.Context, b *db.Batch, a approval.Approval) { w.Decided(ctx, b, a) },
-	}))(t)
-	runner := &reason.Runner{
-		Runs: runs, Lanes: lanes, Activity: acts, Approvals: waiting{approvals}, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now,
-		Release: func(ctx context.Context, tx lane.Tx, execution string) error {
-			_, err := threads.Release(ctx, tx, execution)
-			return err
-		},
-	}
-	w.Operate = &operate.Operate{Runner: &turn.Runner{Kinds: []turn.Kind{operate.Kind()}, Parts: &parts.Parts{
-		DB:         d,
-		Lanes:      lanes,
-		Runs:       runs,
-		Activity:   acts,
-		Workspaces: workspaces,
-		Personas:   must(persona.New(d))(t),
-		Threads:    threads,
-		Approvals:  approvals,
-		Skills:     skills,
-		Reason:     runner,
-		Worker:     &work.Worker{Lanes: lanes, Runs: runs, Reason: runner, Outbox: box},
-		Outbox:     box,
-		IDs:        ids,
-		Log:        log,
-		Instance:   "test",
-	}}}
-	w.sender = &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{
-		approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Log: log},
-		turn.Topic:     w.Operate,
-	}}
-	return w
-}
-
-// waiting keeps calls as app/wire does.
-type waiting struct{ *approval.Store }
-
-func (a waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (string, error) {
-	return a.Store.Request(ctx, tx, approval.Approval{
-		Skill: w.Skill.Name, SkillID: w.Skill.ID, Arguments: w.Call.Arguments, Why: w.Why, Execution: w.Execution.ID, Call: w.CallID,
-		Subject: w.Execution.Subject, Agent: w.Call.Agent, Surface: w.Execution.Surface, Trace: w.Execution.Trace,
-	})
+	)
+	return &world{Operate: all.Operate, Env: e}
 }
 
 func (w *world) think(m llm.Model) { w.Reason.Model = m }
@@ -157,7 +99,7 @@ func (w *world) mustBeFree(t testing.TB) {
 // drain sends what is due.
 func (w *world) drain(t testing.TB) outbox.Report {
 	t.Helper()
-	return must(w.sender.Drain(t.Context(), w.Workspace, 20))(t)
+	return must(w.Sender.Drain(t.Context(), w.Workspace, 20))(t)
 }
 
 func (w *world) actions(t testing.TB, name string) []activity.Entry {

@@ -3,20 +3,16 @@ package worker_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"log/slog"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
-	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire/wiretest"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
@@ -67,21 +63,17 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
-	cfg := must(app.LoadConfig([]string{"LLM_PROVIDER=demo", "SECRET_KEY_FILE=" + filepath.Join(t.TempDir(), "key")}))(t)
-	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	core := app.NewCore(e.DB, cfg, log, func(context.Context) (awssdk.Config, error) { return awssdk.Config{}, errors.New("no AWS here") })
 	w := &world{Env: e, now: time.Now()}
-	w.Surfaces = must(wire.New(core, "test"))(t)
+	w.Surfaces = wiretest.New(t, e.DB, wiretest.Log(t))
 	w.Works(func(_ context.Context, tick worker.Tick) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.invoked = append(w.invoked, tick)
 		return nil
 	})
-	w.Reason.Models, w.Reason.Model = nil, scripted{w}
+	w.Reason.Model = scripted{w}
 	w.Reason.Clock = w.clock
-	set := must(skill.NewSet(slices.Concat(w.skills(), must(task.Skills(w.Tasks, w.Secrets))(t))...))(t)
-	w.Parts.Skills = func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
+	wiretest.Offer(t, w.Surfaces, slices.Concat(w.skills(), must(task.Skills(w.Tasks, w.Secrets))(t))...)
 	w.agentID = w.IDs()
 	w.tx(t, func(ctx context.Context, tx *db.Tx) error {
 		_, _, err := w.Agents.Register(ctx, tx, agent.Agent{ID: w.agentID, Name: "worker", Spawner: agent.SpawnBuiltin, CoordinatorEnabled: true, CreatedBy: "test"})

@@ -42,7 +42,7 @@ func TestADeliveryRunsItsSkill(t *testing.T) {
 		if len(calls) != 1 || string(calls[0].Arguments) != `{"text":"New: It burns"}` || calls[0].By != "webhook:gh" {
 			t.Fatalf("calls: %+v", calls)
 		}
-		e := must(w.runs.Get(t.Context(), w.Workspace, d.Execution))(t)
+		e := must(w.Runs.Get(t.Context(), w.Workspace, d.Execution))(t)
 		if e.Status != execution.Completed || e.Surface != trace.Webhook || e.Trace != d.Trace {
 			t.Errorf("its execution is %+v", e)
 		}
@@ -354,7 +354,7 @@ func TestMessages(t *testing.T) {
 		if len(open) != 1 || open[0].Skill != "notify" {
 			t.Errorf("approvals: %+v", open)
 		}
-		e := must(w.runs.Get(t.Context(), w.Workspace, d.Execution))(t)
+		e := must(w.Runs.Get(t.Context(), w.Workspace, d.Execution))(t)
 		if e.Surface != trace.Webhook || e.Trace != d.Trace || e.Status != execution.Waiting {
 			t.Errorf("its execution is %+v", e)
 		}

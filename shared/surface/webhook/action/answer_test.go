@@ -86,7 +86,7 @@ func TestFullQueuesKeepDeliveriesInTheInbox(t *testing.T) {
 					kick.Execution = id
 					w.Outbox.Enqueue(ctx, tx.Later(), kick)
 					tx.Release(w.Lanes, h)
-					return w.runs.Start(tx, e)
+					return w.Runs.Start(tx, e)
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -97,12 +97,12 @@ func TestFullQueuesKeepDeliveriesInTheInbox(t *testing.T) {
 		}
 		end := func(all []string) {
 			for _, id := range all {
-				e := must(w.runs.Get(t.Context(), w.Workspace, id))(t)
+				e := must(w.Runs.Get(t.Context(), w.Workspace, id))(t)
 				h := must(w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: e.Subject, Holder: "test"}))(t)
 				err := w.Lanes.InHold(t.Context(), lane.Holds{h}, func(_ context.Context, tx lane.Tx) error {
 					w.Outbox.Withdraw(tx.Later(), "execution:"+id)
 					tx.Release(w.Lanes, h)
-					return w.runs.Leave(tx, e, execution.Failed, nil, "")
+					return w.Runs.Leave(tx, e, execution.Failed, nil, "")
 				})
 				if err != nil {
 					t.Fatal(err)

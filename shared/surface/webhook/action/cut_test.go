@@ -31,7 +31,7 @@ func (w *world) cutOff(t testing.TB, id string) {
 			return err
 		}
 		tx.Release(w.Lanes, h)
-		return w.runs.Start(tx, e)
+		return w.Runs.Start(tx, e)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestWithoutItsSourceNothingMoreBegins(t *testing.T) {
 			begun := w.delivery(t, id).Execution
 			fn(n)
 			w.drain(t)
-			d, e := w.delivery(t, id), must(w.runs.Get(t.Context(), w.Workspace, begun))(t)
+			d, e := w.delivery(t, id), must(w.Runs.Get(t.Context(), w.Workspace, begun))(t)
 			if d.Status != inbox.Parked || !strings.Contains(d.Error, name) || len(w.calls()) != 0 || e.Status != execution.Failed {
 				t.Errorf("%s: %s, %q, %d calls, its execution is %s", name, d.Status, d.Error, len(w.calls()), e.Status)
 			}

@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	mathrand "math/rand/v2"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -18,21 +16,14 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
-	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire/wiretest"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
-	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/parts"
-	"github.com/lanekeeper/lanekeeper/shared/persona"
-	"github.com/lanekeeper/lanekeeper/shared/queue"
-	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/webhook/action"
@@ -40,8 +31,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
-	"github.com/lanekeeper/lanekeeper/shared/work"
-	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 func TestMain(m *testing.M) {
@@ -69,10 +58,7 @@ var traces = trace.NewSource(time.Now, rand.Reader)
 type world struct {
 	*action.Runner
 	dbtest.Env
-	sender    *outbox.Sender
-	runs      *execution.Store
-	approvals *approval.Store
-	slug      string
+	slug string
 
 	mu       sync.Mutex
 	notified []skill.Call
@@ -113,40 +99,15 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
 	w := &world{Env: e}
-	d := e.DB
-	log := slog.New(outOfHooks{slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}), t})
-	lanes, acts := must(lane.New(d))(t), must(activity.New(d, ids))(t)
-	w.runs = must(execution.New(d))(t)
-	box, workspaces := must(outbox.New(d, ids, mathrand.Float64))(t), must(workspace.New(d))(t)
-	automations := must(automation.New(d, ids))(t)
-	threads := must(thread.New(d, w.runs, box, ids, log))(t)
-	secrets := must(secret.New(d, secret.NewKeyFile(filepath.Join(t.TempDir(), "key"))))(t)
-	tasks := must(task.New(d, ids, mathrand.Float64))(t)
-	set := must(skill.NewSet(slices.Concat(must(skill.Skills())(t), must(task.Skills(tasks, secrets))(t), w.skills())...))(t)
-	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
-	all := &parts.Parts{
-		DB: d, Lanes: lanes, Runs: w.runs, Activity: acts, Outbox: box, Workspaces: workspaces, Automations: automations, Threads: threads, Secrets: secrets,
-		Inbox: must(inbox.New(d, secrets, box, ids))(t), Personas: must(persona.New(d))(t), Tasks: tasks, Skills: skills, Switches: must(halt.New(d, ids))(t),
-		IDs: ids, Clock: time.Now, Log: log, Instance: "test",
-	}
-	turns := &turn.Runner{Parts: all, Kinds: []turn.Kind{action.Kind(w.deliverable)}}
-	w.approvals = must(approval.New(approval.Deps{
-		DB: d, Workspaces: workspaces, Outbox: box, Activity: acts, Skills: skills, IDs: ids,
-		Settled: func(ctx context.Context, b *db.Batch, a approval.Approval) { turns.Decided(ctx, b, a) },
-	}))(t)
-	all.Approvals = w.approvals
-	all.Reason = &reason.Runner{
-		Model: w.model(), Runs: w.runs, Lanes: lanes, Activity: acts, Approvals: waiting{w.approvals}, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now,
-		Release: func(ctx context.Context, tx lane.Tx, execution string) error {
-			_, err := threads.Release(ctx, tx, execution)
-			return err
-		},
-	}
-	all.Worker = &work.Worker{Lanes: lanes, Runs: w.runs, Reason: all.Reason, Outbox: box}
-	w.Runner = &action.Runner{Parts: all, Turns: turns, Random: mathrand.Float64}
-	w.sender = &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{inbox.Topic: w.Runner, turn.Topic: turns}}
-	maps.Copy(w.sender.Handlers, threads.Handlers(spoken{w}))
-	made := must(workspaces.List(t.Context(), []db.Workspace{e.Workspace}))(t)
+	all := wiretest.New(t, e.DB, wiretest.Log(t))
+	wiretest.Offer(t, all, slices.Concat(must(skill.Skills())(t), must(task.Skills(all.Tasks, all.Secrets))(t), w.skills())...)
+	all.Reason.Model = scripted{w}
+	turns := all.Operate.Runner
+	turns.Kinds = []turn.Kind{action.Kind(w.deliverable)}
+	w.Runner = &action.Runner{Parts: all.Parts, Turns: turns, Random: mathrand.Float64}
+	w.Sender.Handlers = map[string]outbox.Handler{inbox.Topic: w.Runner, turn.Topic: turns}
+	maps.Copy(w.Sender.Handlers, w.Threads.Handlers(spoken{w}))
+	made := must(w.Workspaces.List(t.Context(), []db.Workspace{e.Workspace}))(t)
 	w.slug = made[0].Slug
 	return w
 }
@@ -188,8 +149,6 @@ func (w *world) failing(fn func(skill.Call) error) {
 // scripted is the model: it gives the world's answers one after the other.
 type scripted struct{ w *world }
 
-func (w *world) model() llm.Model { return scripted{w} }
-
 func (scripted) Name() string { return "script" }
 
 func (m scripted) Generate(_ context.Context, r llm.Request, _ func(llm.Delta)) (llm.Response, error) {
@@ -211,16 +170,6 @@ func says(text string, calls ...llm.ToolCall) llm.Response {
 	}
 	return llm.Response{Message: llm.Message{Role: llm.RoleAssistant, Text: text, Calls: calls}, StopReason: stop, Model: "script",
 		Usage: llm.Usage{PromptTokens: 10, CompletionTokens: 5}}
-}
-
-// waiting keeps calls as the product does.
-type waiting struct{ *approval.Store }
-
-func (a waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (string, error) {
-	return a.Store.Request(ctx, tx, approval.Approval{
-		Skill: w.Skill.Name, SkillID: w.Skill.ID, Arguments: w.Call.Arguments, Why: w.Why, Execution: w.Execution.ID, Call: w.CallID,
-		Subject: w.Execution.Subject, Agent: w.Call.Agent, Surface: w.Execution.Surface, Trace: w.Execution.Trace,
-	})
 }
 
 // source makes one with these rules, whose name is given.
@@ -254,7 +203,7 @@ func (w *world) receive(t testing.TB, source, id, body string) string {
 // open are the calls that wait for a person.
 func (w *world) open(t testing.TB) []approval.Approval {
 	t.Helper()
-	found, _, err := w.approvals.List(t.Context(), w.Workspace, approval.Filter{Limit: 10})
+	found, _, err := w.Approvals.List(t.Context(), w.Workspace, approval.Filter{Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +213,7 @@ func (w *world) open(t testing.TB) []approval.Approval {
 func (w *world) drain(t testing.TB) {
 	t.Helper()
 	for range 10 {
-		if sent := must(w.sender.Drain(t.Context(), w.Workspace, 20))(t); sent.Claimed == 0 {
+		if sent := must(w.Sender.Drain(t.Context(), w.Workspace, 20))(t); sent.Claimed == 0 {
 			return
 		}
 	}
@@ -281,24 +230,4 @@ func (w *world) mustBeFree(t testing.TB) {
 	for _, i := range must(w.Lanes.List(t.Context(), w.Workspace, 100))(t) {
 		t.Errorf("lane %s is held by %s", i.Lane, i.Holder)
 	}
-}
-
-// outOfHooks fails a test in which something is logged by a hook of a unit of work.
-type outOfHooks struct {
-	slog.Handler
-	t testing.TB
-}
-
-func (h outOfHooks) Enabled(ctx context.Context, level slog.Level) bool {
-	return work.InHook(ctx) || h.Handler.Enabled(ctx, level)
-}
-
-func (h outOfHooks) Handle(ctx context.Context, r slog.Record) error {
-	if work.InHook(ctx) {
-		h.t.Errorf("logged in a hook: %s", r.Message)
-	}
-	if !h.Handler.Enabled(ctx, r.Level) {
-		return nil
-	}
-	return h.Handler.Handle(ctx, r)
 }
