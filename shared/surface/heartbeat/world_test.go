@@ -2,14 +2,12 @@ package heartbeat_test
 
 import (
 	"context"
-	"crypto/rand"
 	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
-	mathrand "math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,32 +16,19 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
-	"github.com/lanekeeper/lanekeeper/shared/approval"
-	"github.com/lanekeeper/lanekeeper/shared/automation"
-	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire/wiretest"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
-	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/parts"
-	"github.com/lanekeeper/lanekeeper/shared/persona"
-	"github.com/lanekeeper/lanekeeper/shared/queue"
-	"github.com/lanekeeper/lanekeeper/shared/quiet"
-	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
-	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
-	"github.com/lanekeeper/lanekeeper/shared/work"
-	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 func TestMain(m *testing.M) {
@@ -64,61 +49,17 @@ func must[T any](v T, err error) func(testing.TB) T {
 
 func ids() string { return uuid.Must(uuid.NewV7()).String() }
 
-// newHeartbeat builds a heartbeat like app/wire, with the given model and additional skills.
+// newHeartbeat returns the heartbeat of a process that has few skills: those of objectives and memories,
+// and more.
 func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) *heartbeat.Heartbeat {
 	t.Helper()
-	log := slog.New(outOfHooks{trace.NewHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})), t})
-	lanes, runs := must(lane.New(d))(t), must(execution.New(d))(t)
-	acts, objectives := must(activity.New(d, ids))(t), must(objective.New(d, ids))(t)
-	skills := must(objective.Skills(objectives))(t)
-	memories := must(memory.New(d, ids))(t)
-	skills = append(skills, must(memory.Skills(memories))(t)...)
-	skills = append(skills, must(skill.QueryActivity(acts, time.Now))(t))
-	set := must(skill.NewSet(append(skills, more...)...))(t)
-	registry := must(skill.NewRegistry(d, ids, set, nil))(t)
-	offered := func(ctx context.Context, ws db.Workspace, s trace.Surface) (*skill.Set, error) {
-		set, _, err := registry.Load(ctx, ws, s)
-		return set, err
-	}
-	automations := must(automation.New(d, ids))(t)
-	heals := must(heal.New(d, ids, registry, automations))(t)
-	workspaces, box := must(workspace.New(d))(t), must(outbox.New(d, ids, mathrand.Float64))(t)
-	approvals := must(approval.New(approval.Deps{DB: d, Workspaces: workspaces, Outbox: box, Activity: acts, Skills: offered, IDs: ids}))(t)
-	threads := must(thread.New(d, runs, box, ids, log))(t)
-	runner := &reason.Runner{Model: model, Runs: runs, Lanes: lanes, Activity: acts, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now}
-	h := &heartbeat.Heartbeat{Parts: &parts.Parts{
-		DB:          d,
-		Lanes:       lanes,
-		Runs:        runs,
-		Activity:    acts,
-		Workspaces:  workspaces,
-		Budgets:     must(budget.New(d, ids, time.Now))(t),
-		Objectives:  objectives,
-		Automations: automations,
-		Memories:    memories,
-		Personas:    must(persona.New(d))(t),
-		Heals:       heals,
-		Switches:    must(halt.New(d, ids))(t),
-		Retention:   must(retain.New(d))(t),
-		Quiet:       must(quiet.New())(t),
-		Threads:     threads,
-		Approvals:   approvals,
-		Registry:    registry,
-		Skills:      offered,
-		Reason:      runner,
-		Worker:      &work.Worker{Lanes: lanes, Runs: runs, Reason: runner, Outbox: box},
-		Outbox:      box,
-		Sender: &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{
-			approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Log: log},
-		}},
-		Traces:   trace.NewSource(time.Now, rand.Reader),
-		IDs:      ids,
-		Clock:    time.Now,
-		Log:      log,
-		Instance: "test",
-	}}
-	h.Sender.Handlers[heartbeat.Topic] = h
-	return h
+	all := wiretest.New(t, d, wiretest.Log(t))
+	all.Reason.Model = model
+	set := must(skill.NewSet(slices.Concat(must(objective.Skills(all.Objectives))(t), must(memory.Skills(all.Memories))(t),
+		[]skill.Skill{must(skill.QueryActivity(all.Activity, time.Now))(t)}, more)...))(t)
+	all.Registry = must(skill.NewRegistry(d, ids, set, nil))(t)
+	all.Heals = must(heal.New(d, ids, all.Registry, all.Automations))(t)
+	return all.Heartbeat
 }
 
 //go:embed testdata/*.sql
@@ -428,32 +369,3 @@ func first(kind string, do func()) pilot {
 func idle(t testing.TB) llm.Model { return llmtest.Script(t) }
 
 var errDied = errors.New("the process died")
-
-// outOfHooks fails a test if a hook of a unit of work logs. A reader of such a line could wait for
-// the hook's transaction.
-type outOfHooks struct {
-	slog.Handler
-	t testing.TB
-}
-
-func (h outOfHooks) Enabled(ctx context.Context, level slog.Level) bool {
-	return work.InHook(ctx) || h.Handler.Enabled(ctx, level)
-}
-
-func (h outOfHooks) Handle(ctx context.Context, r slog.Record) error {
-	if work.InHook(ctx) {
-		h.t.Errorf("logged in a hook: %s", r.Message)
-	}
-	if !h.Handler.Enabled(ctx, r.Level) {
-		return nil
-	}
-	return h.Handler.Handle(ctx, r)
-}
-
-func (h outOfHooks) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return outOfHooks{h.Handler.WithAttrs(attrs), h.t}
-}
-
-func (h outOfHooks) WithGroup(name string) slog.Handler {
-	return outOfHooks{h.Handler.WithGroup(name), h.t}
-}
