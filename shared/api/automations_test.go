@@ -42,7 +42,7 @@ func TestAProgramRunsNoWordsOfOthers(t *testing.T) {
 		w = newWorld(t, w.Env, func(d *api.Deps) {
 			d.Auth = auth.New(tokens(w.Workspace), d.People.VerifyKey)
 			d.Registry = registry(t, d.DB, outside("post", skill.Write), outside("fetch", skill.Read))
-			d.Operate = operated(t, d)
+			d.Operate = operated(*d)
 		})
 		var key struct{ Key string }
 		w.must(t, 201, http.MethodPost, "/api/v1/api-keys", `{"name":"ci","role":"ADMIN","scopes":["*"]}`, &key)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -17,36 +16,17 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
-	"github.com/lanekeeper/lanekeeper/shared/thread"
-	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
-	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
-// operated returns the surface operate with the demo model and the skills of the registry.
-func operated(t testing.TB, d *api.Deps) *operate.Operate {
-	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	d.Outbox = d.Approvals.Outbox
-	var err error
-	if d.Threads, err = thread.New(d.DB, d.Runs, d.Outbox, ids, log); err != nil {
-		t.Fatal(err)
-	}
-	d.Skills = func(ctx context.Context, ws db.Workspace, s trace.Surface) (*skill.Set, error) {
-		set, _, err := d.Registry.Load(ctx, ws, s)
-		return set, err
-	}
-	d.Reason = &reason.Runner{
-		Model: demo.New(), Runs: d.Runs, Lanes: d.Lanes, Activity: d.Activity, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now,
-	}
-	d.Worker = &work.Worker{Lanes: d.Lanes, Runs: d.Runs, Reason: d.Reason, Outbox: d.Outbox}
+// operated returns the operations of an admin with the demo model. They do not log where the API does.
+func operated(d api.Deps) *operate.Operate {
+	d.Reason.Model = demo.New()
 	silent := *d.Parts
-	silent.Log = log
 	return &operate.Operate{Runner: &turn.Runner{Parts: &silent, Kinds: []turn.Kind{operate.Kind()}}}
 }
 
@@ -87,7 +67,7 @@ func (w *world) asksByKey(t *testing.T) {
 	keyed := newWorld(t, w.Env, func(d *api.Deps) {
 		d.Auth = auth.New(tokens(w.Workspace), d.People.VerifyKey)
 		d.Registry = registry(t, d.DB, more...)
-		d.Operate = operated(t, d)
+		d.Operate = operated(*d)
 	})
 	var key struct{ Key string }
 	if err := json.Unmarshal(keyed.call(t, http.MethodPost, "/api/v1/api-keys", admin, `{"name":"ci","role":"ADMIN","scopes":["*"]}`).body, &key); err != nil {

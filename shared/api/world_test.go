@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,38 +21,18 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
-	"github.com/lanekeeper/lanekeeper/shared/activity"
-	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire/wiretest"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
-	"github.com/lanekeeper/lanekeeper/shared/automation"
-	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/channel"
-	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/endpoint"
-	"github.com/lanekeeper/lanekeeper/shared/event"
-	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
-	"github.com/lanekeeper/lanekeeper/shared/inbox"
-	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
-	"github.com/lanekeeper/lanekeeper/shared/memory"
-	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
-	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/parts"
-	"github.com/lanekeeper/lanekeeper/shared/persona"
-	"github.com/lanekeeper/lanekeeper/shared/project"
-	"github.com/lanekeeper/lanekeeper/shared/retain"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
-	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 func TestMain(m *testing.M) {
@@ -109,107 +88,32 @@ func newWorld(t testing.TB, e dbtest.Env, change ...func(*api.Deps)) *world {
 // deps returns the dependencies of the API over a database.
 func deps(t testing.TB, d *db.DB) api.Deps {
 	t.Helper()
-	lanes, err := lane.New(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runs, err := execution.New(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := activity.New(d, ids)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secrets, err := secret.New(d, secret.NewKeyFile(filepath.Join(t.TempDir(), "key")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := wiretest.New(t, d, slog.New(slog.DiscardHandler))
 	all := api.Deps{
-		Parts: &parts.Parts{
-			DB:        d,
-			Lanes:     lanes,
-			Runs:      runs,
-			Activity:  log,
-			Secrets:   secrets,
-			Registry:  registry(t, d),
-			Approvals: approvals(t, d, log),
-			Traces:    trace.NewSource(time.Now, rand.Reader),
-			IDs:       ids,
-			Clock:     time.Now,
-			Instance:  "test",
-		},
-		Kick:    func(db.Workspace) {},
-		Version: "test",
+		Parts:       s.Parts,
+		Coordinator: s.Cycles,
+		Cycle:       s.Cycles.Cycle,
+		Kick:        func(db.Workspace) {},
+		Version:     "test",
+		Streams:     &sse.Streams{Every: 10 * time.Millisecond, For: 50 * time.Millisecond},
+		Reachable:   channel.Check,
 	}
-	if all.People, err = auth.NewStore(d, ids, rand.Reader); err != nil {
+	client, err1 := outbound.New(outbound.Options{AllowPrivateHosts: []string{"127.0.0.1"}, Resolver: resolver{}})
+	var err2, err3, err4 error
+	all.People, err2 = auth.NewStore(d, ids, rand.Reader)
+	all.Sessions, err3 = all.People.NewSessions(auth.SessionConfig{Key: sessionKey, AdminToken: owner, Clock: time.Now})
+	all.Registry, all.Approvals = registry(t, d), approvals(t, d, all.Activity)
+	all.Heals, err4 = heal.New(d, ids, all.Registry, all.Automations)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}
-	if all.Sessions, err = all.People.NewSessions(auth.SessionConfig{Key: sessionKey, AdminToken: owner, Clock: time.Now}); err != nil {
-		t.Fatal(err)
-	}
-	if all.Events, err = event.New(d); err != nil {
-		t.Fatal(err)
-	}
-	var err1, err2, err3 error
-	all.Objectives, err1 = objective.New(d, ids)
-	all.Memories, err2 = memory.New(d, ids)
-	var err0 error
-	all.Personas, err0 = persona.New(d)
-	var errTasks, errProjects error
-	all.Tasks, errTasks = task.New(d, ids, func() float64 { return 0.5 })
-	all.Projects, all.Milestones, errProjects = project.New(d, ids)
-	var errAgents error
-	all.Agents, errAgents = agent.New(d, ids)
+	t.Cleanup(client.CloseIdleConnections)
+	all.Endpoints.Sender.Client = client
 	all.AgentTokens = &auth.AgentTokens{Keys: &auth.DerivedKeys{Master: sessionKey}, Agents: all.Agents, Clock: time.Now}
 	all.Claim = func(ctx context.Context, ws db.Workspace, agent string) (task.Task, bool, error) {
 		return claim(ctx, all, ws, agent)
 	}
-	all.Workspaces, err3 = workspace.New(d)
-	if err := errors.Join(err0, errTasks, errProjects, errAgents, err1, err2, err3); err != nil {
-		t.Fatal(err)
-	}
-	var err4, err5, err6, err7 error
-	all.Automations, err4 = automation.New(d, ids)
-	box, err := outbox.New(d, ids, func() float64 { return 0 })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if all.Inbox, err = inbox.New(d, secrets, box, ids); err != nil {
-		t.Fatal(err)
-	}
-	endpoints, err := endpoint.New(d, secrets, box, ids)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := outbound.New(outbound.Options{AllowPrivateHosts: []string{"127.0.0.1"}, Resolver: resolver{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.CloseIdleConnections)
-	all.Endpoints = &endpoint.Deliverer{
-		Store: endpoints, Sender: endpoint.Sender{Client: client, Clock: time.Now}, Random: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler),
-	}
-	all.Coordinator, err = (&coordinate.Coordinator{
-		DB: d, Lanes: lanes, Tasks: all.Tasks, Agents: all.Agents, Outbox: box, Traces: all.Traces, IDs: ids,
-		Random: func() float64 { return 0.5 }, Log: slog.New(slog.DiscardHandler), Instance: "test",
-	}).Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all.Cycle = all.Coordinator.Cycle
-	all.Heals, err5 = heal.New(d, ids, all.Registry, all.Automations)
-	all.Budgets, err6 = budget.New(d, ids, time.Now)
-	all.Circuits, err7 = resilient.NewStore(d, resilient.Policy{})
-	var err8, err9 error
-	all.Switches, err8 = halt.New(d, ids)
-	all.Retention, err9 = retain.New(d)
-	if err := errors.Join(err4, err5, err6, err7, err8, err9); err != nil {
-		t.Fatal(err)
-	}
-	all.Streams = &sse.Streams{Every: 10 * time.Millisecond, For: 50 * time.Millisecond}
-	all.Reachable = channel.Check
-	all.Operate = operated(t, &all)
+	all.Operate = operated(all)
 	return all
 }
 
