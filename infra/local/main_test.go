@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
 // asLanekeeper makes the test's own binary act as the command, so that it can be killed.
@@ -23,9 +23,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asLanekeeper) != "" {
 		main()
 	}
-	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process; one goroutine waits for the end of each
-		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/infra/rig/servers.spawn.func1"))
+	dbtest.Main(m)
 }
 
 // home is the environment of a lanekeeper.

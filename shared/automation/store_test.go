@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -25,11 +24,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
-		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/infra/rig/servers.spawn.func1"))
-}
+func TestMain(m *testing.M) { dbtest.Main(m) }
 
 // world is a fresh workspace on one engine with its automations.
 type world struct {

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/lanekeeper/lanekeeper/shared/call"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -17,11 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process; one goroutine waits for the end of each
-		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/infra/rig/servers.spawn.func1"))
-}
+func TestMain(m *testing.M) { dbtest.Main(m) }
 
 // world is a fresh workspace on one engine, with a lane that is held and what calls under it recorded.
 type world struct {

@@ -7,17 +7,12 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// The test servers live as long as the process; one goroutine per server waits for its end.
-		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/infra/rig/servers.spawn.func1"))
-}
+func TestMain(m *testing.M) { dbtest.Main(m) }
 
 //go:embed testdata
 var testdata embed.FS

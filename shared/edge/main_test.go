@@ -10,17 +10,13 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambdacontext"
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/edge/invoke"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process; one goroutine waits for the end of each
-		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/infra/rig/servers.spawn.func1"))
-}
+func TestMain(m *testing.M) { dbtest.Main(m) }
 
 const (
 	onLambda = "AWS_LAMBDA_FUNCTION_NAME=keeper-heartbeat"

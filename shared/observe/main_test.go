@@ -3,11 +3,7 @@ package observe_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
-		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/infra/rig/servers.spawn.func1"))
-}
+func TestMain(m *testing.M) { dbtest.Main(m) }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -18,11 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
-		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/infra/rig/servers.spawn.func1"))
-}
+func TestMain(m *testing.M) { dbtest.Main(m) }
 
 // world is a fresh workspace on one engine.
 type world struct {

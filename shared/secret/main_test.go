@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
@@ -16,9 +14,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(sealWith); path != "" { // this is a process of TestProcessesMakeOneKeyFile
 		os.Exit(sealOnce(path))
 	}
-	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process; one goroutine waits for the end of each
-		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/infra/rig/servers.spawn.func1"))
+	dbtest.Main(m)
 }
 
 // world is a fresh workspace on one engine with its secrets, which are sealed under a new key file.

@@ -18,7 +18,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/outside"
 	"github.com/lanekeeper/lanekeeper/infra/rig/proxy"
@@ -34,11 +33,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process; one goroutine waits for the end of each
-		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/infra/rig/servers.spawn.func1"))
-}
+func TestMain(m *testing.M) { dbtest.Main(m) }
 
 func check(t testing.TB, err error) {
 	t.Helper()

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/migrations"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -40,6 +41,12 @@ type Env struct {
 	Workspace db.Workspace
 	// URL is the database's URL for the application's login role, or the path of the file.
 	URL string
+}
+
+// Main runs the tests of a package and fails if a goroutine is left behind, except those that ignored names
+// and those of the test servers, which run until the process ends. A package's TestMain calls it.
+func Main(m *testing.M, ignored ...goleak.Option) {
+	goleak.VerifyTestMain(m, append(ignored, goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/infra/rig/servers.spawn.func1"))...)
 }
 
 // Each runs fn on every engine, each time in a fresh workspace. A short run, which is the race detector's,

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -22,11 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/live/valkey"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// The test servers live as long as the process; one goroutine per server waits for its end.
-		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/infra/rig/servers.spawn.func1"))
-}
+func TestMain(m *testing.M) { dbtest.Main(m) }
 
 // view is a client in a namespace of its own, and what looks at its keys.
 type view struct {

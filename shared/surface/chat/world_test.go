@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/app/wire/wiretest"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -31,11 +30,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
-		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/infra/rig/servers.spawn.func1"))
-}
+func TestMain(m *testing.M) { dbtest.Main(m) }
 
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
