@@ -73,7 +73,7 @@ var libraries = []library{
 	{"github.com/anishathalye/porcupine", []string{"infra/rig"}},
 	{"github.com/alicebob/miniredis/", []string{"infra/rig"}},
 	{"github.com/santhosh-tekuri/jsonschema/", nil},
-	{"go.uber.org/goleak", nil},
+	{"go.uber.org/goleak", []string{"shared/db/dbtest"}},
 	{"github.com/google/go-cmp/", nil},
 }
 
