@@ -2,36 +2,16 @@ package api
 
 import "github.com/lanekeeper/lanekeeper/shared/trace"
 
-// surface pairs the prefix of a surface, which traces use, with its name.
-type surface struct {
-	prefix trace.Surface
-	name   string
-}
-
 // surfaces lists all surfaces. Filters accept names and prefixes; responses use names.
-var surfaces = []surface{
-	{trace.Heartbeat, "heartbeat"},
-	{trace.Operate, "operate"},
-	{trace.Chat, "chat"},
-	{trace.Webhook, "webhook"},
-	{trace.Coordinator, "coordinator"},
-	{trace.Worker, "worker"},
-}
+var surfaces = []trace.Surface{trace.Heartbeat, trace.Operate, trace.Chat, trace.Webhook, trace.Coordinator, trace.Worker}
 
-func surfaceName(prefix trace.Surface) string {
-	for _, s := range surfaces {
-		if s.prefix == prefix {
-			return s.name
-		}
-	}
-	return string(prefix)
-}
+func surfaceName(prefix trace.Surface) string { return prefix.Name() }
 
 // surfaceOf returns the surface with a name or a prefix.
 func surfaceOf(text string) trace.Surface {
 	for _, s := range surfaces {
-		if s.name == text {
-			return s.prefix
+		if s.Name() == text {
+			return s
 		}
 	}
 	return trace.Surface(text)

@@ -26,7 +26,7 @@ const module = "github.com/lanekeeper/lanekeeper/"
 // own line and those above. What it needs from further down is handed in by app,
 // or by a main: app wires what a function does, and edge opens that for a sandbox.
 var tiers = [][]string{
-	{"problem", "intake", "trace", "db", "lane", "queue"},
+	{"problem", "intake", "trace", "span", "db", "lane", "queue"},
 	{"workspace", "secret", "redact", "outbound", "outbox"},
 	{"execution", "activity"},
 	{"llm", "schema", "skill", "call", "reason", "work"},

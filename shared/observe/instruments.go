@@ -95,6 +95,14 @@ var (
 		name: "valkey.connection.errors", kind: counter,
 		help: "Calls and checks in which Valkey could not be reached.",
 	}
+	spansExported = &instrument{
+		name: "spans.exported.count", kind: counter,
+		help: "Spans that the receiver of OTLP has taken.",
+	}
+	spansDropped = &instrument{
+		name: "spans.dropped.count", kind: counter,
+		help: "Spans that were dropped, because too many were waiting or the receiver did not take them.",
+	}
 	statements = &instrument{
 		name: "database.statements.count", kind: counter,
 		help: "SQL statements that this process sent.",
@@ -110,7 +118,7 @@ func Names() []string {
 	all := append([]*instrument{
 		cycleDuration, cyclesBusy, cyclesFailed, agentsSpawned, tasksRecovered, lanesAcquired, lanesHeld, lanesBusy, lanesLost,
 		modelLatency, modelErrors, modelTokens, modelCost, webhooksVerified, webhooksDuplicate, webhooksRejected,
-		outboxSent, outboxUnsent, beats, valkeyErrors, statements, roundTrips,
+		outboxSent, outboxUnsent, beats, valkeyErrors, spansExported, spansDropped, statements, roundTrips,
 	}, gauges...)
 	names := make([]string, len(all))
 	for at, i := range all {
@@ -226,6 +234,12 @@ func (m *Meters) Beat(outcome string, took time.Duration) { m.took(beats, took, 
 
 // ValkeyUnreachable counts a call or a check in which Valkey could not be reached.
 func (m *Meters) ValkeyUnreachable() { m.add(valkeyErrors, 1) }
+
+// Spans counts spans that were exported and dropped.
+func (m *Meters) Spans(exported, dropped int) {
+	m.add(spansExported, float64(exported))
+	m.add(spansDropped, float64(dropped))
+}
 
 // Database takes over the counters of the database, which count since the process began.
 func (m *Meters) Database(sent, trips int64) {

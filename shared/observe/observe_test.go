@@ -34,6 +34,7 @@ func used(m *observe.Meters) {
 	m.Outbox("spawn", "ready")
 	m.Beat("idle", 30*time.Millisecond)
 	m.ValkeyUnreachable()
+	m.Spans(40, 2)
 	m.Database(12, 3)
 }
 
@@ -84,6 +85,8 @@ func TestText(t *testing.T) {
 		{1, "outbox_unsent_total", []string{"topic", "spawn", "status", "ready"}},
 		{0.03, "heartbeat_duration_seconds_sum", []string{"outcome", "idle"}},
 		{1, "valkey_connection_errors_total", nil},
+		{40, "spans_exported_total", nil},
+		{2, "spans_dropped_total", nil},
 		{12, "database_statements_total", nil},
 		{3, "database_round_trips_total", nil},
 	} {

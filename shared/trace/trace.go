@@ -32,6 +32,25 @@ const (
 	Worker      Surface = "wk"
 )
 
+// Name returns the name of a surface, such as heartbeat. That of an unknown prefix is the prefix.
+func (s Surface) Name() string {
+	switch s {
+	case Heartbeat:
+		return "heartbeat"
+	case Operate:
+		return "operate"
+	case Chat:
+		return "chat"
+	case Webhook:
+		return "webhook"
+	case Coordinator:
+		return "coordinator"
+	case Worker:
+		return "worker"
+	}
+	return string(s)
+}
+
 func (s Surface) known() bool {
 	switch s {
 	case Heartbeat, Operate, Chat, Webhook, Coordinator, Worker:
