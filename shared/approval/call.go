@@ -30,7 +30,7 @@ const maxResult = 256 << 10
 func (e *Executor) make(ctx context.Context, j *job) error {
 	r, err := call.Make(ctx, call.Call{
 		Name: "approval", Skill: j.skill, Input: j.call, Lanes: e.Lanes, Holds: lane.Holds{j.hold}, Limit: j.limit, Clock: e.Clock,
-		Begun: j.open, Again: !j.claimed.Last(),
+		Begun: j.open, Again: !j.claimed.Last(), Spans: e.Spans,
 		Begin: func(tx lane.Tx) error {
 			tx.Later().Exec(e.Store.q.Start, j.ID)
 			return nil

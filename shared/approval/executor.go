@@ -15,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/span"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -35,6 +36,7 @@ type Executor struct {
 	// Known returns a redactor of the secrets of the configuration and of a workspace. Their values
 	// must not appear in results. It may be nil.
 	Known func(context.Context, db.Workspace) *redact.Redactor
+	Spans *span.Exporter // records the calls; nil: nothing is recorded
 	Clock func() time.Time
 	Log   *slog.Logger
 }

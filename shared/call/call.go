@@ -24,6 +24,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/span"
 )
 
 // A Call is one call that [Make] makes. The fields without a default are required.
@@ -35,6 +36,7 @@ type Call struct {
 	Holds lane.Holds    // every transaction proves them; a further lane is taken under the first one
 	Limit time.Duration // how long the skill may take
 	Clock func() time.Time
+	Spans *span.Exporter // records the call; nil: nothing is recorded
 
 	// Begun says that an earlier attempt has recorded the beginning, so that the effect may have happened.
 	Begun bool
@@ -91,6 +93,13 @@ func Make(ctx context.Context, c Call) (Result, error) {
 		r.Took = c.Clock().Sub(begun)
 		return r
 	}
+	if c.Spans != nil {
+		return c.recorded(ctx, took)
+	}
+	return c.make(ctx, took)
+}
+
+func (c Call) make(ctx context.Context, took func(Result) Result) (Result, error) {
 	if c.Skill.Remote() {
 		return c.reach(ctx, took)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/span"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -144,7 +145,7 @@ func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Re
 func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Set, request llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
 	request.System, request.Messages = discreetText(s.known, request.System), discreetMessages(s.known, request.Messages)
 	if r.Meter == nil {
-		resp, err := s.model.Generate(ctx, request, onDelta)
+		resp, err := r.generated(ctx, s, request, onDelta)
 		if err == nil {
 			resp.Usage = measured(request, resp)
 		}
@@ -161,7 +162,7 @@ func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Se
 		return llm.Response{}, &meterError{err}
 	}
 	request.MaxTokens = most
-	resp, err := s.model.Generate(ctx, request, onDelta)
+	resp, err := r.generated(ctx, s, request, onDelta)
 	var asked []string
 	if err == nil {
 		resp.Usage, asked = measured(request, resp), askedFor(skills, resp.Calls)
@@ -181,6 +182,39 @@ func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Se
 		s.owed = func(ctx context.Context) error { _, err := settle(ctx, used, asked); return err }
 	}
 	return resp, err
+}
+
+// generated requests one answer and records the call as a span.
+func (r *Runner) generated(ctx context.Context, s *state, request llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
+	model := cmp.Or(request.Model, r.ModelID, s.model.Name())
+	call := r.Spans.Start(ctx, span.Chat, model, span.Client)
+	resp, err := s.model.Generate(ctx, request, onDelta)
+	if call == nil {
+		return resp, err
+	}
+	used := resp.Usage
+	call.Text("gen_ai.provider.name", providerName(s.model.Name()))
+	call.Text("gen_ai.request.model", model)
+	call.Number("gen_ai.request.max_tokens", request.MaxTokens)
+	call.Text("gen_ai.response.model", resp.Model)
+	call.List("gen_ai.response.finish_reasons", string(resp.StopReason))
+	call.Number("gen_ai.usage.input_tokens", used.PromptTokens+used.CacheReadTokens+used.CacheWriteTokens)
+	call.Number("gen_ai.usage.output_tokens", used.CompletionTokens)
+	call.Number("gen_ai.usage.cache_read.input_tokens", used.CacheReadTokens)
+	call.Number("gen_ai.usage.cache_creation.input_tokens", used.CacheWriteTokens)
+	if err != nil {
+		call.Fail(string(llm.ClassOf(err)))
+	}
+	call.End()
+	return resp, err
+}
+
+// providerName returns the name of a provider in the conventions for generative AI.
+func providerName(name string) string {
+	if name == "bedrock" {
+		return "aws.bedrock"
+	}
+	return name
 }
 
 // pay settles the last call if that failed before.

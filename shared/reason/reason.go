@@ -23,6 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/span"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -53,6 +54,8 @@ type Runner struct {
 	// Known returns a redactor for the secrets of the configuration and of a workspace; nil: there
 	// are none. No text of a run may contain such a secret, whether or not the run resolves it.
 	Known func(context.Context, db.Workspace) *redact.Redactor
+	// Spans records the runs and their calls; nil: nothing is recorded.
+	Spans *span.Exporter
 	Log   *slog.Logger
 	Clock func() time.Time
 }

@@ -53,6 +53,7 @@ type Start struct {
 
 	d      *doing
 	exec   execution.Execution
+	fresh  bool // this transaction begins it
 	poison string
 }
 
@@ -68,7 +69,7 @@ func (s *Start) New(ctx context.Context, e execution.Execution) error {
 		s.d.Outbox.Enqueue(ctx, s.Later(), s.kickOf(e))
 	}
 	e.Status = execution.Running
-	s.exec = e
+	s.exec, s.fresh = e, true
 	return nil
 }
 
@@ -191,6 +192,7 @@ func (d *doing) first(ctx context.Context, choose func(context.Context, *Start) 
 		return err
 	}
 	d.exec = s.exec
+	d.beginSpan(ctx, s.fresh)
 	if s.poison != "" || s.exec.ID == "" || d.Act == nil {
 		d.out, d.over = ended, true
 	}

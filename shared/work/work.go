@@ -8,6 +8,7 @@ package work
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
@@ -15,6 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/span"
 )
 
 // Worker runs units of work. It keeps no state between them and is safe for concurrent use.
@@ -92,10 +94,15 @@ func (w *Worker) Do(ctx context.Context, u Unit) (out Outcome, err error) {
 	if d.hold, err = w.Lanes.Take(ctx, u.Lane, u.Wait, d.look); err != nil {
 		return Outcome{}, err
 	}
+	d.taken = d.Reason.Spans.Now()
+	ended := false
+	defer func() { d.endSpan(ended, out, err) }()
 	defer func() { err = d.leave(ctx, err) }() // also after a panic
 	inner, done := lane.WithInnerDeadline(ctx)
 	defer done()
-	return d.do(inner)
+	out, err = d.do(inner)
+	ended = true
+	return out, err
 }
 
 // doing is a unit that is running.
@@ -110,6 +117,8 @@ type doing struct {
 	over    bool                   // the last transaction is committed
 	endless bool                   // End is skipped, because it fails for a poison execution
 	out     Outcome                // valid when over
+	taken   time.Time              // when the lane was taken
+	span    *span.Span             // of the run, when the execution is known
 }
 
 func (d *doing) look(b *db.Batch) {
@@ -133,7 +142,7 @@ func (d *doing) do(ctx context.Context) (Outcome, error) {
 		return Outcome{}, err
 	}
 	job := d.job()
-	ctx = job.Under(ctx)
+	ctx = d.span.Under(job.Under(ctx))
 	out, err := d.Act(ctx, job)
 	if err != nil {
 		if !d.parks(ctx, err) {

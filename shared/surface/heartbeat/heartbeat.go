@@ -27,7 +27,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/span"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -64,6 +66,7 @@ func (h *Heartbeat) beat(ctx context.Context, t Tick) (report Report, err error)
 	}}
 	err = b.run(ctx)
 	b.report.DurationMS = h.Clock().Sub(begun).Milliseconds()
+	b.endSpan(err)
 	if errors.Is(err, lane.ErrLost) {
 		h.Log.ErrorContext(ctx, "beat lost the lane and changed nothing after that", "error", err)
 		b.report.Outcome, b.report.Reason, err = Lost, err.Error(), nil
@@ -96,6 +99,7 @@ type beat struct {
 	begun        time.Time
 	hold         *lane.Hold
 	exec         execution.Execution
+	span         *span.Span // when exec is known
 	settings     workspace.Settings
 	skills       *skill.Set
 	snapshot     snapshot
@@ -171,7 +175,7 @@ func (b *beat) decide(ctx context.Context, snapshot snapshot) error {
 	}
 	work, done := b.withMargin(inner)
 	defer done()
-	if err := b.phases(b.under(work)); err != nil {
+	if err := b.phases(b.span.Under(b.under(work))); err != nil {
 		return err
 	}
 	return b.end(b.under(ctx))
@@ -331,13 +335,36 @@ func (l snapshot) loose() []objective.Due {
 func (b *beat) idle(ctx context.Context) error {
 	b.report.Outcome, b.report.ExecutionID = Idle, b.tick.ExecutionID
 	b.alert(ctx)
-	return b.Lanes.InHold(ctx, b.hold, func(ctx context.Context, tx lane.Tx) error {
+	err := b.Lanes.InHold(ctx, b.hold, func(ctx context.Context, tx lane.Tx) error {
 		b.exec = b.execution()
 		if err := b.Runs.Start(tx, b.exec); err != nil {
 			return err
 		}
 		return b.close(ctx, tx)
 	})
+	if err == nil {
+		b.beginSpan(ctx, false)
+	}
+	return err
+}
+
+// beginSpan begins the span of the beat when its execution is stored.
+func (b *beat) beginSpan(ctx context.Context, resumed bool) {
+	r := span.Run{
+		Trace: b.exec.Trace, Execution: b.exec.ID, Parent: b.exec.Parent, Workspace: string(b.tick.Workspace),
+		Surface: trace.Heartbeat, Agent: b.exec.Agent, Unit: "beat", Attempt: b.exec.Attempt, Resumed: resumed, Begun: b.begun,
+	}
+	b.span = b.Reason.Spans.Run(ctx, r)
+}
+
+// endSpan ends the span of a beat that ended with err.
+func (b *beat) endSpan(err error) {
+	if err != nil {
+		b.span.Fail(work.ErrorClass(err))
+	} else {
+		b.span.Text("lanekeeper.status", string(b.report.Outcome))
+	}
+	b.span.End()
 }
 
 func (b *beat) execution() execution.Execution {
@@ -351,13 +378,15 @@ func (b *beat) execution() execution.Execution {
 // execution, begin resumes that one instead. It closes unfinished beats of earlier slots; their
 // work continues in this one.
 func (b *beat) begin(ctx context.Context) error {
+	resumed := false
 	err := b.Lanes.InHold(ctx, b.hold, func(ctx context.Context, tx lane.Tx) error {
+		resumed = false
 		for _, old := range *b.snapshot.open {
 			if old.Subject != lane.Heartbeat {
 				continue // a piece of work, which the phases resume
 			}
 			if old.ID == b.tick.ExecutionID || old.Slot != "" && old.Slot == b.report.Slot {
-				b.exec = old
+				b.exec, resumed = old, true
 				b.leaveKick(ctx, tx)
 				return b.Runs.Resume(ctx, tx, &b.exec)
 			}
@@ -376,6 +405,7 @@ func (b *beat) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.beginSpan(ctx, resumed)
 	if b.tick.Begun != nil {
 		close(b.tick.Begun)
 	}
