@@ -38,6 +38,7 @@ func askVerb(flags *flag.FlagSet) action {
 			return err
 		}
 		defer core.DB.Close()
+		defer keepSpans(ctx, core)()
 		body := map[string]any{"message": args[0], "stream": !c.json}
 		for name, value := range map[string]string{"threadId": *thread, "multitask": *multitask} {
 			if value != "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
@@ -58,6 +59,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	}
 	core.Log = log
 	defer func() { err = errors.Join(err, core.DB.Close()) }()
+	defer keepSpans(ctx, core)()
 	token, err := ensureToken(cfg)
 	if err != nil {
 		return err
@@ -105,6 +107,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	if err != nil {
 		return err
 	}
+	handler = core.Spans.Handler(handler)
 	demo.handler, pulls.handler = handler, handler
 	agent.Work.Kick = func(_ context.Context, ws db.Workspace) {
 		b.background(func(ctx context.Context) { agent.Tender.Send(ctx, ws) })
@@ -154,6 +157,21 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		})
 	})
 	return serve(ctx, newServer(handler, log), listener, b)
+}
+
+// keepSpans has the spans of this process exported until the returned function is called, which exports the
+// last ones.
+func keepSpans(ctx context.Context, core *app.Core) (stop func()) {
+	if core.Spans == nil {
+		return func() {}
+	}
+	keeping, end := context.WithCancel(context.WithoutCancel(ctx))
+	var kept sync.WaitGroup
+	kept.Go(func() { core.Spans.Keep(keeping) })
+	return func() {
+		end()
+		kept.Wait()
+	}
 }
 
 // lookForDead is the interval at which the runner looks for dead processes of this host, whose work it

@@ -200,6 +200,7 @@ func (r resource) verb() verb {
 				return err
 			}
 			defer core.DB.Close()
+			defer keepSpans(ctx, core)()
 			if args[0] == "follow" || args[0] == "events" {
 				return c.follow(ctx, ask, path)
 			}

@@ -104,7 +104,8 @@ func (c *console) surfaces(ctx context.Context) (agent *wire.Surfaces, done func
 		_ = d.Close()
 		return nil, nil, err
 	}
-	return agent, func() { _ = d.Close() }, nil
+	stop := keepSpans(ctx, core)
+	return agent, func() { stop(); _ = d.Close() }, nil
 }
 
 // tick reads the event in a file, like the function heartbeat.

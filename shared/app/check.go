@@ -49,6 +49,7 @@ func (k *checker) check() {
 	k.arns()
 	k.tokens()
 	k.sender()
+	k.spans()
 	if k.HeartbeatEvery < time.Minute {
 		k.bad("HEARTBEAT_EVERY", "is less than a minute", "Slots are whole minutes: set it to 1m or more.")
 	}

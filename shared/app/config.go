@@ -51,6 +51,9 @@ type Config struct {
 	AllowPrivateHosts []string      `env:"ALLOW_PRIVATE_HOSTS"`
 	AllowedHosts      []string      `env:"ALLOWED_HOSTS"` // as in a Host header, without a port
 	LogLevel          slog.Level    `env:"LOG_LEVEL" envDefault:"info"`
+	SpansURL          string        `env:"OTEL_EXPORTER_OTLP_ENDPOINT"` // empty: no spans are exported
+	SpansHeaders      string        `env:"OTEL_EXPORTER_OTLP_HEADERS"`
+	SpansService      string        `env:"OTEL_SERVICE_NAME"`
 
 	// The following variables name secrets in Secrets Manager that hold these values; see
 	// [Config.WithSecrets].

@@ -151,6 +151,12 @@ func TestProblems(t *testing.T) {
 		{"tokens of no life", []string{"JWT_MAX_LIFE=0s"}, []string{"JWT_MAX_LIFE is no duration"}},
 		{"a short admin token on Lambda", []string{aws, pgURL, "ADMIN_TOKEN=hunter2hunter2"}, []string{"ADMIN_TOKEN is too short"}},
 		{"an admin token on Lambda", []string{aws, pgURL, "ADMIN_TOKEN=" + long}, nil},
+		{"no receiver", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4318"}, []string{"OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
+		{"a receiver over gRPC", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=grpc://localhost:4317"}, []string{"OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
+		{"a receiver with a user", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=https://hunter2@otlp.example.com"}, []string{"OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
+		{"a receiver with a query", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=https://otlp.example.com/?key=hunter2"}, []string{"OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
+		{"no headers", []string{"OTEL_EXPORTER_OTLP_HEADERS=hunter2"}, []string{"OTEL_EXPORTER_OTLP_HEADERS is not a list"}},
+		{"a receiver", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=https://otlp.example.com/otlp", "OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20x"}, nil},
 		{"all at once, in order", []string{"LOG_LEVEL=loud", "LLM_PROVIDER=hal", "ADDR=x", "STATE_BACKEND=postgres"},
 			[]string{"ADDR is not", "DATABASE_URL is missing", "LLM_PROVIDER names no", "LOG_LEVEL is not"}},
 	} {
@@ -240,6 +246,7 @@ func TestWarnings(t *testing.T) {
 func TestRedaction(t *testing.T) {
 	c := load(t, pgURL+"?application_name=hunter2", "STATE_BACKEND=postgres", "REDIS_URL=redis://:hunter2@cache:6379/0",
 		"OPENAI_API_KEY=hunter2", "ANTHROPIC_API_KEY=hunter2", "ADMIN_TOKEN=hunter2hunter2hunter2", "JWT_SECRET=hunter2"+strings.Repeat("x", 32),
+		"OTEL_EXPORTER_OTLP_ENDPOINT=https://otlp.example.com", "OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20hunter2hunter2",
 		"OPENAI_BASE_URL=https://hunter2@models.example.com/?key=hunter2", "JWKS_URL=https://id/keys?t=hunter2", "JWT_ISSUER=x")
 	asJSON, err := json.Marshal(c)
 	if err != nil {
@@ -263,12 +270,15 @@ func TestRedaction(t *testing.T) {
 		settings[s.Variable] = s
 	}
 	for variable, want := range map[string]app.Setting{
-		"DATABASE_URL":    {Value: "postgres://keeper@db.example.com:5432/lanekeeper", Set: true},
-		"REDIS_URL":       {Value: "redis://cache:6379/0", Set: true},
-		"JWT_SECRET":      {Value: "set", Set: true},
-		"OPENAI_BASE_URL": {Value: "https://models.example.com/", Set: true},
-		"HEARTBEAT_EVERY": {Value: "30m"},
-		"DEMO":            {Value: "1 on a new file"},
+		"DATABASE_URL":                {Value: "postgres://keeper@db.example.com:5432/lanekeeper", Set: true},
+		"REDIS_URL":                   {Value: "redis://cache:6379/0", Set: true},
+		"JWT_SECRET":                  {Value: "set", Set: true},
+		"OPENAI_BASE_URL":             {Value: "https://models.example.com/", Set: true},
+		"HEARTBEAT_EVERY":             {Value: "30m"},
+		"OTEL_EXPORTER_OTLP_ENDPOINT": {Value: "https://otlp.example.com", Set: true},
+		"OTEL_EXPORTER_OTLP_HEADERS":  {Value: "set", Set: true},
+		"OTEL_SERVICE_NAME":           {Value: "lanekeeper"},
+		"DEMO":                        {Value: "1 on a new file"},
 	} {
 		want.Variable = variable
 		if settings[variable] != want {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/observe"
+	"github.com/lanekeeper/lanekeeper/shared/span"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -26,14 +27,17 @@ type Core struct {
 	Log    *slog.Logger
 	Traces *trace.Source
 	Meters *observe.Meters // what this process counts
+	Spans  *span.Exporter  // nil: spans are not exported
 }
 
 // NewCore returns a core with the system's clock and randomness over an opened database.
 func NewCore(d *db.DB, cfg Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) *Core {
-	return &Core{
+	core := &Core{
 		DB: d, Config: cfg, AWS: aws, Log: log, Clock: time.Now, Traces: trace.NewSource(time.Now, rand.Reader), Meters: observe.New(),
 		IDs: func() string { return uuid.Must(uuid.NewV7()).String() },
 	}
+	core.Spans = cfg.Spans(core.Meters, log)
+	return core
 }
 
 // Seeds says what a new database contains beside the default workspace.

@@ -63,6 +63,9 @@ func (c Config) Redacted() []Setting {
 		{Variable: "ALLOW_PRIVATE_HOSTS", Value: strings.Join(c.AllowPrivateHosts, ",")},
 		{Variable: "ALLOWED_HOSTS", Value: strings.Join(c.AllowedHosts, ",")},
 		{Variable: "LOG_LEVEL", Value: strings.ToLower(c.LogLevel.String())},
+		{Variable: "OTEL_EXPORTER_OTLP_ENDPOINT", Value: withoutPassword(c.SpansURL)},
+		{Variable: "OTEL_EXPORTER_OTLP_HEADERS", Value: hidden(c.SpansHeaders)},
+		{Variable: "OTEL_SERVICE_NAME", Value: c.service()},
 	}
 	for i := range all {
 		all[i].Set = c.set[all[i].Variable]
@@ -104,6 +107,11 @@ func (c Config) Notes() []string {
 			if c.set[name] {
 				notes = append(notes, name+" is set and not used: there is neither JWT_SECRET nor JWKS_URL.")
 			}
+		}
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_SERVICE_NAME"} {
+		if c.set[name] && c.SpansURL == "" {
+			notes = append(notes, name+" is set and not used: there is no OTEL_EXPORTER_OTLP_ENDPOINT.")
 		}
 	}
 	slices.Sort(notes)

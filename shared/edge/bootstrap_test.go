@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig"
 	"github.com/lanekeeper/lanekeeper/migrations"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/span/spantest"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
@@ -197,5 +198,39 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 				t.Errorf("%s: a secret is shown: %s %s", kind, r.Payload, r.Logs)
 			}
 		}
+	}
+}
+
+// The built heartbeat sends the spans of a beat before its sandbox is frozen. They are one tree, linked to the
+// invocation's trace in X-Ray. Without a receiver the beat works as well.
+func TestABeatSendsItsSpans(t *testing.T) {
+	c := newCloud(t)
+	r := spantest.New(t)
+	migrate := c.start(t, "migrate", map[string]string{"DATABASE_URL": c.owner, "DEMO": "1"})
+	if r := invoke(t, migrate, []byte(`{}`)); r.FunctionError != nil {
+		t.Fatalf("%v\n%s", r.FunctionError, r.Logs)
+	}
+	heart := c.start(t, "heartbeat", map[string]string{
+		"DATABASE_URL": dbtest.AsLogin(c.owner), "OTEL_EXPORTER_OTLP_ENDPOINT": r.URL, "OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%20key",
+	})
+	report := beat(t, heart, []byte(`{"by": "hand"}`))
+	spans, requests := r.Spans(), r.Requests()
+	if tree := spantest.Outline(t, spans); !strings.Contains(tree, "\n    chat demo") || !strings.Contains(tree, "\n    execute_tool ") {
+		t.Errorf("the tree is\n%s\nof %+v", tree, report)
+	}
+	for _, s := range spans {
+		named := s.Resource["faas.name"] == "keeper-heartbeat" && s.Resource["service.name"] == "lanekeeper-heartbeat"
+		if (s.Parent == "") != (len(s.Links) == 1) || !named {
+			t.Errorf("it is %+v", s)
+		}
+	}
+	if len(requests) != 1 || requests[0].Header.Get("Api-Key") != "a key" {
+		t.Errorf("the requests are %+v", requests)
+	}
+	alone := c.start(t, "heartbeat", map[string]string{
+		"DATABASE_URL": dbtest.AsLogin(c.owner), "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
+	})
+	if r := invoke(t, alone, []byte(`{"by": "hand"}`)); r.FunctionError != nil || !strings.Contains(r.Logs, "spans were not exported") {
+		t.Errorf("%v\n%s", r.FunctionError, r.Logs)
 	}
 }

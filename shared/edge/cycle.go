@@ -61,6 +61,7 @@ func (s *Sandbox) cycle(ctx context.Context, open *opener[http.Handler], payload
 	if err != nil {
 		return nil, err
 	}
+	ctx = s.invoked(ctx)
 	rest, cancel := reserved(ctx)
 	defer cancel()
 	s.background.enter(rest)

@@ -46,16 +46,17 @@ func (s *Sandbox) requests(open *opener[http.Handler]) func(context.Context, jso
 			s.log.ErrorContext(ctx, "invocation failed", "error", err)
 			return nil, *failureOf(ctx, err)
 		}
-		ctx, cancel := reserved(ctx)
+		whole := s.invoked(ctx)
+		ctx, cancel := reserved(whole)
 		s.background.enter(ctx)
-		asked, leave := context.WithCancel(ctx)
+		asked, leave := context.WithCancel(s.spans.Received(ctx, c.request.Header))
 		c.request = c.request.WithContext(asked)
 		out := new(reply)
 		out.end = func() {
 			leave()
 			out.answering.Wait()
 			s.background.working.Wait()
-			s.measured(ctx)
+			s.measured(whole)
 			cancel()
 		}
 		if c.streams {

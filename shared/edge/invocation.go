@@ -21,6 +21,7 @@ type failure = messages.InvokeResponse_Error
 // handle returns a handler that runs fn and encodes its result as JSON.
 func (s *Sandbox) handle(fn func(ctx context.Context, payload []byte) (any, error)) handler {
 	return func(ctx context.Context, payload []byte) ([]byte, error) {
+		ctx = s.invoked(ctx)
 		defer s.measured(ctx)
 		answer, failed := s.guarded(ctx, func() (any, error) { return fn(ctx, payload) })
 		if failed != nil {

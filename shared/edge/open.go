@@ -95,7 +95,7 @@ func (o *opener[T]) current(ctx context.Context, stale *opened[T]) (*opened[T], 
 	if err != nil {
 		return nil, err
 	}
-	core.Meters = o.meters
+	core.Meters, core.Spans = o.meters, o.spans
 	with, err := o.build(core)
 	if err != nil {
 		return nil, errors.Join(err, core.DB.Close())

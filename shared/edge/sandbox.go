@@ -16,6 +16,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/observe"
+	"github.com/lanekeeper/lanekeeper/shared/span"
 )
 
 // A Sandbox is the state that all invocations of one execution environment share. It is safe for
@@ -25,6 +26,7 @@ type Sandbox struct {
 	bad        error // from the configuration; nil: it is valid
 	log        *slog.Logger
 	meters     *observe.Meters
+	spans      *span.Exporter
 	out        io.Writer // of the log
 	id         string
 	invoke     Invoke
@@ -41,8 +43,9 @@ type Sandbox struct {
 // waits for a custom resource, and a person who invokes by hand, learn the reason.
 func NewSandbox(environ []string, w io.Writer, invoke Invoke) *Sandbox {
 	cfg, err := app.LoadConfig(environ)
+	log, meters := app.NewLogger(w, cfg, requestID), observe.NewLines()
 	return &Sandbox{
-		cfg: cfg, bad: err, log: app.NewLogger(w, cfg, requestID), meters: observe.NewLines(), out: w, id: sandboxID(cfg.LogStream),
+		cfg: cfg, bad: err, log: log, meters: meters, spans: cfg.Spans(meters, log), out: w, id: sandboxID(cfg.LogStream),
 		invoke: invoke, clock: time.Now, read: readSecret, open: app.OpenPostgres,
 	}
 }
@@ -69,8 +72,16 @@ func requestID(ctx context.Context) string {
 var errNotOnLambda = errors.New("this is the bootstrap of a Lambda function: `sam local invoke` runs it, and " +
 	"`bin/lanekeeper dev` does all that the functions do")
 
-// measured writes what an invocation has counted to the log, where CloudWatch reads it.
+// invoked returns the context of an invocation, whose spans are linked to that of X-Ray.
+func (s *Sandbox) invoked(ctx context.Context) context.Context {
+	header, _ := ctx.Value("x-amzn-trace-id").(string) // where Lambda's library puts it
+	return s.spans.Invoked(ctx, header)
+}
+
+// measured sends the spans of an invocation, because a sandbox is frozen after its response. It then writes
+// what the invocation has counted to the log, where CloudWatch reads it. ctx ends with the invocation.
 func (s *Sandbox) measured(ctx context.Context) {
+	s.spans.Flush(ctx)
 	if err := s.meters.Line(s.out, s.cfg.Function, s.clock()); err != nil {
 		s.log.WarnContext(ctx, "what was counted could not be written", "error", err)
 	}

@@ -30,7 +30,8 @@ func isTend(payload []byte) bool {
 // error: the next event comes a minute later, and an error would add a dead letter each minute while
 // the database is down.
 func (s *Sandbox) tend(ctx context.Context, open *opener[http.Handler]) (io.Reader, error) {
-	ctx, cancel := reserved(ctx)
+	whole := s.invoked(ctx)
+	ctx, cancel := reserved(whole)
 	defer cancel()
 	s.background.enter(ctx)
 	now, err := open.current(ctx, nil)
@@ -45,7 +46,7 @@ func (s *Sandbox) tend(ctx context.Context, open *opener[http.Handler]) (io.Read
 	}
 	t.Tend(ctx)
 	s.background.working.Wait()
-	s.measured(ctx)
+	s.measured(whole)
 	open.renew(ctx)
 	return strings.NewReader("{}"), nil
 }

@@ -123,14 +123,14 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 			return err
 		},
 		Switches: s.switches, Basis: s.basis, Meter: meter{s.Budgets, s.Tasks, core.Config.Models()[1:], core.Meters}, ModelID: core.Config.Models()[0],
-		Log: core.Log, Clock: core.Clock,
+		Spans: core.Spans, Log: core.Log, Clock: core.Clock,
 	}
 	s.Worker = &work.Worker{Lanes: s.Lanes, Runs: s.Runs, Reason: s.Reason, Outbox: s.Outbox}
 	s.Sender = &outbox.Sender{Store: s.Outbox, Holder: "outbox " + instance, Log: core.Log, Observe: func(topic string, status outbox.Status) {
 		core.Meters.Outbox(topic, string(status))
 	}, Handlers: map[string]outbox.Handler{
 		approval.Topic: &approval.Executor{Store: s.Approvals, Lanes: s.Lanes, Instance: instance,
-			Known: s.Guard.Redactor, Clock: core.Clock, Log: core.Log},
+			Known: s.Guard.Redactor, Spans: core.Spans, Clock: core.Clock, Log: core.Log},
 		turn.Topic:         s.Operate,
 		turn.StopTopic:     turn.Stopper{Runner: s.Operate.Runner},
 		inbox.Topic:        &action.Runner{Parts: s.Parts, Turns: turns, Random: rand.Float64},
