@@ -139,6 +139,8 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"StartPolicy secretsmanager:GetSecretValue":          `{"Ref":"GatewayTokenSecretArn"}`,
 		"StartPolicy kms:Decrypt":                            under(`{"Ref":"GatewayTokenSecretArn"}`),
 		"StartPolicy lambda:InvokeFunction":                  `{"Ref":"AgentFunctionArns"}`,
+		"SpansPolicy secretsmanager:GetSecretValue":          `{"Ref":"OtlpHeadersSecretArn"}`,
+		"SpansPolicy kms:Decrypt":                            under(`{"Ref":"OtlpHeadersSecretArn"}`),
 		"AgentPolicy kms:Encrypt":                            sealed,
 		"AgentPolicy kms:Decrypt":                            under(modelKeys) + " and " + sealed,
 		"AgentPolicy lambda:InvokeFunction":                  `{"Ref":"SkillFunctionArns"}`,
@@ -184,6 +186,14 @@ func TestPoliciesAreNarrow(t *testing.T) {
 			t.Errorf("%s has managed policies outside of a VPC: %s", name, managed)
 		}
 	}
+	spans := map[string]any{"Fn::If": []any{"HasOtlpHeadersSecretArn", ref("SpansPolicy"), ref("AWS::NoValue")}}
+	for name, r := range x.of("AWS::IAM::Role") {
+		managed, _ := r.has("ManagedPolicyArns").([]any)
+		may := slices.ContainsFunc(managed, func(p any) bool { return is(p, spans) })
+		if _, exports := x.Resources[strings.TrimSuffix(name, "Role")+"Function"].has("Environment.Variables.OTEL_EXPORTER_OTLP_HEADERS").(map[string]any); may != exports {
+			t.Errorf("%s may read the headers of spans: %t", name, may)
+		}
+	}
 	for _, name := range []string{"HeartbeatFunction", "OperateFunction", "CoordinatorFunction", "WorkerFunction"} {
 		if x.Resources[name].has("RecursiveLoop") != "Allow" {
 			t.Errorf("Lambda would take the fan-out of %s for a loop and stop it", name)
@@ -213,6 +223,8 @@ func TestSecretsByARNAreWiredWhereTheyAreGiven(t *testing.T) {
 		"HasAdminTokenSecretArn": given("AdminTokenSecretArn"), "HasJwtSecretSecretArn": given("JwtSecretSecretArn"),
 		"HasGatewayTokenSecretArn": given("GatewayTokenSecretArn"),
 		"HasGatewaySecretUnderKey": holds("Fn::And", "HasGatewayTokenSecretArn", "HasSecretsKey"),
+		"HasOtlpHeadersSecretArn":  given("OtlpHeadersSecretArn"),
+		"HasOtlpSecretUnderKey":    holds("Fn::And", "HasOtlpHeadersSecretArn", "HasSecretsKey"),
 		"HasSignInSecret":          holds("Fn::Or", "HasAdminTokenSecretArn", "HasJwtSecretSecretArn"),
 		"HasSignInSecretUnderKey":  holds("Fn::And", "HasSignInSecret", "HasSecretsKey"),
 	} {
@@ -234,12 +246,13 @@ func TestSecretsByARNAreWiredWhereTheyAreGiven(t *testing.T) {
 		"HasModelSecret": {"AgentPolicy secretsmanager:GetSecretValue"}, "HasModelSecretUnderKey": {"AgentPolicy kms:Decrypt"},
 		"HasSignInSecret":          {"ChatRole secretsmanager:GetSecretValue", "CoordinatorRole secretsmanager:GetSecretValue", "OperateRole secretsmanager:GetSecretValue"},
 		"HasGatewayTokenSecretArn": {"StartPolicy secretsmanager:GetSecretValue"}, "HasGatewaySecretUnderKey": {"StartPolicy kms:Decrypt"},
+		"HasOtlpSecretUnderKey":   {"SpansPolicy kms:Decrypt"},
 		"HasSignInSecretUnderKey": {"ChatRole kms:Decrypt", "CoordinatorRole kms:Decrypt", "OperateRole kms:Decrypt"},
 	}
 	if !maps.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("allowed are %v, want %v", got, want)
 	}
-	for _, secret := range []string{"AdminToken", "JwtSecret", "AnthropicApiKey", "OpenAiApiKey", "GatewayToken"} {
+	for _, secret := range []string{"AdminToken", "JwtSecret", "AnthropicApiKey", "OpenAiApiKey", "GatewayToken", "OtlpHeaders"} {
 		rule := []any{map[string]any{"Fn::Equals": []any{ref(secret), ""}}, map[string]any{"Fn::Equals": []any{ref(secret + "SecretArn"), ""}}}
 		if !slices.ContainsFunc(x.Rules["OneSource"].Assertions, func(a assertion) bool { return is(a.Assert, map[string]any{"Fn::Or": rule}) }) {
 			t.Errorf("%s may be given twice", secret)

@@ -540,7 +540,7 @@ func TestAFunctionHasItsOwnSecretsAlone(t *testing.T) {
 	people := []string{"ADMIN_TOKEN", "ADMIN_TOKEN_SECRET_ARN", "JWT_SECRET", "JWT_SECRET_SECRET_ARN", "JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE"}
 	agent := []string{"ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY_SECRET_ARN", "OPENAI_API_KEY", "OPENAI_API_KEY_SECRET_ARN", "OPENAI_BASE_URL", "LLM_PROVIDER", "LLM_MODEL", "KMS_KEY_ID", "ALLOW_PRIVATE_HOSTS"}
 	everyone := []string{"DATABASE_URL", "DATABASE_SECRET_ARN", "LOG_LEVEL"}
-	spans := []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"} // of functions that run executions
+	spans := []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS_SECRET_ARN"} // of functions that run executions
 	gateway := []string{"REDIS_URL", "HEARTBEAT_EVERY", "GATEWAY_URL", "GATEWAY_TOKEN", "GATEWAY_TOKEN_SECRET_ARN"}
 	for name, want := range map[string][]string{
 		"MigrateFunction": append([]string{"DEMO"}, everyone...), "HeartbeatFunction": slices.Concat(agent, everyone, spans, []string{"TEND_FUNCTION"}),

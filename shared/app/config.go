@@ -62,6 +62,7 @@ type Config struct {
 	AdminTokenSecretARN      string `env:"ADMIN_TOKEN_SECRET_ARN"`
 	JWTSecretSecretARN       string `env:"JWT_SECRET_SECRET_ARN"`
 	GatewayTokenSecretARN    string `env:"GATEWAY_TOKEN_SECRET_ARN"`
+	SpansHeadersSecretARN    string `env:"OTEL_EXPORTER_OTLP_HEADERS_SECRET_ARN"`
 
 	// Lambda sets the following variables.
 	Function  string `env:"AWS_LAMBDA_FUNCTION_NAME"`

@@ -6,7 +6,6 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
-	"github.com/lanekeeper/lanekeeper/shared/span"
 )
 
 // Known returns a redactor for the secrets of the configuration. All copies of c share it.
@@ -19,8 +18,7 @@ func (c Config) Known() *redact.Redactor {
 	for _, raw := range []string{c.DatabaseURL, c.RedisURL, c.OpenAIBaseURL, c.JWKSURL, c.GatewayURL} {
 		all = append(all, passwords(raw)...)
 	}
-	headers, _ := span.ParseHeaders(c.SpansHeaders) // an error is a problem of the configuration
-	for _, value := range headers {
+	for _, value := range c.HeadersOfSpans() {
 		_, credential, _ := strings.Cut(value, " ") // behind the scheme, as in Bearer
 		all = append(all, value, credential)
 	}

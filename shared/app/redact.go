@@ -65,6 +65,7 @@ func (c Config) Redacted() []Setting {
 		{Variable: "LOG_LEVEL", Value: strings.ToLower(c.LogLevel.String())},
 		{Variable: "OTEL_EXPORTER_OTLP_ENDPOINT", Value: withoutPassword(c.SpansURL)},
 		{Variable: "OTEL_EXPORTER_OTLP_HEADERS", Value: hidden(c.SpansHeaders)},
+		{Variable: "OTEL_EXPORTER_OTLP_HEADERS_SECRET_ARN", Value: c.SpansHeadersSecretARN},
 		{Variable: "OTEL_SERVICE_NAME", Value: c.service()},
 	}
 	for i := range all {

@@ -28,6 +28,7 @@ func (c *Config) secretVariables() []secretVariable {
 		{"ADMIN_TOKEN", &c.AdminToken, &c.AdminTokenSecretARN},
 		{"JWT_SECRET", &c.JWTSecret, &c.JWTSecretSecretARN},
 		{"GATEWAY_TOKEN", &c.GatewayToken, &c.GatewayTokenSecretARN},
+		{"OTEL_EXPORTER_OTLP_HEADERS", &c.SpansHeaders, &c.SpansHeadersSecretARN},
 	}
 }
 
@@ -80,6 +81,7 @@ func (c Config) WithSecrets(texts map[string]string) (Config, error) {
 	c.Known()
 	k.people()
 	k.tokens()
+	k.spans()
 	for i, p := range k.problems {
 		for _, v := range c.secretVariables() {
 			if p.Variable == v.name && *v.arn != "" {

@@ -13,12 +13,8 @@ import (
 // Spans returns the exporter of this process; nil: there is no endpoint. It is called by [NewCore] and by
 // package edge.
 func (c Config) Spans(meters *observe.Meters, log *slog.Logger) *span.Exporter {
-	headers, err := span.ParseHeaders(c.SpansHeaders)
-	if c.SpansURL == "" || err != nil { // such a configuration is refused
-		return nil
-	}
 	o := span.Options{
-		Endpoint: c.SpansURL, Headers: headers, Service: c.service(), Version: version(), Observe: meters.Spans, Log: log,
+		Endpoint: c.SpansURL, Headers: c.HeadersOfSpans(), Service: c.service(), Version: version(), Observe: meters.Spans, Log: log,
 	}
 	if c.OnLambda() {
 		o.Resource = map[string]string{
@@ -27,6 +23,12 @@ func (c Config) Spans(meters *observe.Meters, log *slog.Logger) *span.Exporter {
 		}
 	}
 	return span.New(o)
+}
+
+// HeadersOfSpans returns the headers that requests to the receiver of spans have.
+func (c Config) HeadersOfSpans() map[string]string {
+	headers, _ := span.ParseHeaders(c.SpansHeaders) // a configuration with other headers is refused
+	return headers
 }
 
 // service returns the name of this process for the receiver of its spans. A function is named without its

@@ -96,6 +96,7 @@ func (o *opener[T]) current(ctx context.Context, stale *opened[T]) (*opened[T], 
 		return nil, err
 	}
 	core.Meters, core.Spans = o.meters, o.spans
+	o.spans.SetHeaders(cfg.HeadersOfSpans()) // they may be in a secret
 	with, err := o.build(core)
 	if err != nil {
 		return nil, errors.Join(err, core.DB.Close())

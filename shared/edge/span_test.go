@@ -173,6 +173,29 @@ func TestAReceiverDoesNotStopInvocations(t *testing.T) {
 	}
 }
 
+// Headers may be in a secret, which is read when the sandbox opens the database.
+func TestHeadersOfSpansAreInASecret(t *testing.T) {
+	r := spantest.New(t)
+	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:otlp-Ab12Cd"
+	s, log := sandbox(t, nowhere, "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_EXPORTER_OTLP_HEADERS_SECRET_ARN="+arn)
+	t.Cleanup(s.spans.Close)
+	s.read = func(context.Context, string) (string, error) { return "authorization=Bearer%20opaque-credential-1", nil }
+	h := beating(s, func(core *app.Core) Beat {
+		return func(ctx context.Context, _ heartbeat.Tick) (heartbeat.Report, error) {
+			core.Spans.Run(ctx, span.Run{Trace: "hb_0mh8c1v2q_a7x2p1k9d4", Execution: "e1"}).End()
+			core.Log.InfoContext(ctx, "it is opaque-credential-1")
+			return heartbeat.Report{Outcome: heartbeat.Idle}, nil
+		}
+	})
+	if _, err := h.Invoke(invocation(t), []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	all := r.Requests()
+	if len(all) != 1 || all[0].Header.Get("Authorization") != "Bearer opaque-credential-1" || strings.Contains(log.String(), "opaque") {
+		t.Errorf("%d requests, and the log is\n%s", len(all), log)
+	}
+}
+
 // A client that stops reading, and a time limit that is near, leave the export the time that is left.
 func TestSpansOfARequestThatUsedItsTime(t *testing.T) {
 	r := spantest.New(t)

@@ -56,9 +56,10 @@ type Exporter struct {
 	turn     chan struct{} // binary semaphore: one flush at a time
 	many     chan struct{} // has a value when a whole request is waiting
 
-	mu    sync.Mutex
-	kept  []*Span
-	until time.Time // until then the receiver is left alone
+	mu      sync.Mutex
+	headers map[string]string
+	kept    []*Span
+	until   time.Time // until then the receiver is left alone
 }
 
 // New returns an exporter. It returns nil if there is no endpoint.
@@ -78,7 +79,7 @@ func New(o Options) *Exporter {
 	o.Limit = cmp.Or(o.Limit, usualLimit)
 	var http1 http.Protocols
 	http1.SetHTTP1(true)
-	x := &Exporter{o: o, turn: make(chan struct{}, 1), many: make(chan struct{}, 1), client: &http.Client{
+	x := &Exporter{o: o, headers: o.Headers, turn: make(chan struct{}, 1), many: make(chan struct{}, 1), client: &http.Client{
 		Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, Protocols: &http1,
 			MaxIdleConns: 1, IdleConnTimeout: 15 * time.Second, MaxResponseHeaderBytes: maxAnswer,
@@ -96,6 +97,16 @@ func New(o Options) *Exporter {
 		}
 	}
 	return x
+}
+
+// SetHeaders replaces the headers of requests.
+func (x *Exporter) SetHeaders(headers map[string]string) {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.headers = headers
 }
 
 // keep adds a span that has ended.
@@ -234,10 +245,13 @@ func (x *Exporter) post(ctx context.Context, body []byte) (rejected int, err err
 	if err != nil {
 		return 0, errors.New("the endpoint is not a URL")
 	}
-	for name, value := range x.o.Headers {
+	x.mu.Lock()
+	for name, value := range x.headers {
 		req.Header.Set(name, value)
 	}
+	x.mu.Unlock()
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "lanekeeper")
 	// A sandbox that was frozen may hold a connection that was closed meanwhile. The empty list has net/http
 	// send the request again over a new one, and sends no header.
 	req.Header["X-Idempotency-Key"] = []string{}
