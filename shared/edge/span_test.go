@@ -179,7 +179,9 @@ func TestHeadersOfSpansAreInASecret(t *testing.T) {
 	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:otlp-Ab12Cd"
 	s, log := sandbox(t, nowhere, "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_EXPORTER_OTLP_HEADERS_SECRET_ARN="+arn)
 	t.Cleanup(s.spans.Close)
-	s.read = func(context.Context, string) (string, error) { return "authorization=Bearer%20opaque-credential-1", nil }
+	s.read = func(context.Context, string) (string, error) {
+		return "authorization=Bearer%20opaque-credential-1", nil
+	}
 	h := beating(s, func(core *app.Core) Beat {
 		return func(ctx context.Context, _ heartbeat.Tick) (heartbeat.Report, error) {
 			core.Spans.Run(ctx, span.Run{Trace: "hb_0mh8c1v2q_a7x2p1k9d4", Execution: "e1"}).End()

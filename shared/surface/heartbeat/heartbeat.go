@@ -175,7 +175,7 @@ func (b *beat) decide(ctx context.Context, snapshot snapshot) error {
 	}
 	work, done := b.withMargin(inner)
 	defer done()
-	if err := b.phases(b.span.Under(b.under(work))); err != nil {
+	if err := b.phases(b.under(work)); err != nil {
 		return err
 	}
 	return b.end(b.under(ctx))
