@@ -190,7 +190,8 @@ func TestPoliciesAreNarrow(t *testing.T) {
 	for name, r := range x.of("AWS::IAM::Role") {
 		managed, _ := r.has("ManagedPolicyArns").([]any)
 		may := slices.ContainsFunc(managed, func(p any) bool { return is(p, spans) })
-		if _, exports := x.Resources[strings.TrimSuffix(name, "Role")+"Function"].has("Environment.Variables.OTEL_EXPORTER_OTLP_HEADERS").(map[string]any); may != exports {
+		f := x.Resources[strings.TrimSuffix(name, "Role")+"Function"]
+		if exports := f.has("Environment.Variables.OTEL_EXPORTER_OTLP_HEADERS") != nil; may != exports {
 			t.Errorf("%s may read the headers of spans: %t", name, may)
 		}
 	}

@@ -494,7 +494,9 @@ func TestMigrationRunsWhenTheSchemaIsNew(t *testing.T) {
 
 func TestWhatIsSecretStaysSo(t *testing.T) {
 	x := load(t)
-	for _, name := range []string{"DatabaseUrl", "AnthropicApiKey", "OpenAiApiKey", "AdminToken", "JwtSecret", "GatewayToken", "RedisUrl", "OtlpHeaders"} {
+	for _, name := range []string{
+		"DatabaseUrl", "AnthropicApiKey", "OpenAiApiKey", "AdminToken", "JwtSecret", "GatewayToken", "RedisUrl", "OtlpHeaders",
+	} {
 		if !x.Parameters[name].NoEcho {
 			t.Errorf("%s is shown", name)
 		}
@@ -540,12 +542,15 @@ func TestAFunctionHasItsOwnSecretsAlone(t *testing.T) {
 	people := []string{"ADMIN_TOKEN", "ADMIN_TOKEN_SECRET_ARN", "JWT_SECRET", "JWT_SECRET_SECRET_ARN", "JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE"}
 	agent := []string{"ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY_SECRET_ARN", "OPENAI_API_KEY", "OPENAI_API_KEY_SECRET_ARN", "OPENAI_BASE_URL", "LLM_PROVIDER", "LLM_MODEL", "KMS_KEY_ID", "ALLOW_PRIVATE_HOSTS"}
 	everyone := []string{"DATABASE_URL", "DATABASE_SECRET_ARN", "LOG_LEVEL"}
-	spans := []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS_SECRET_ARN"} // of functions that run executions
+	spans := []string{ // of functions that run executions
+		"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS_SECRET_ARN",
+	}
 	gateway := []string{"REDIS_URL", "HEARTBEAT_EVERY", "GATEWAY_URL", "GATEWAY_TOKEN", "GATEWAY_TOKEN_SECRET_ARN"}
 	for name, want := range map[string][]string{
-		"MigrateFunction": append([]string{"DEMO"}, everyone...), "HeartbeatFunction": slices.Concat(agent, everyone, spans, []string{"TEND_FUNCTION"}),
-		"OperateFunction": slices.Concat(people, agent, gateway, everyone, spans, []string{"EMAIL_FROM", "WORKER_FUNCTION"}),
-		"ChatFunction":    slices.Concat(people, agent, everyone, spans, []string{"TEND_FUNCTION"}),
+		"MigrateFunction":   append([]string{"DEMO"}, everyone...),
+		"HeartbeatFunction": slices.Concat(agent, everyone, spans, []string{"TEND_FUNCTION"}),
+		"OperateFunction":   slices.Concat(people, agent, gateway, everyone, spans, []string{"EMAIL_FROM", "WORKER_FUNCTION"}),
+		"ChatFunction":      slices.Concat(people, agent, everyone, spans, []string{"TEND_FUNCTION"}),
 		"CoordinatorFunction": slices.Concat(people, gateway, everyone, spans,
 			[]string{"EMAIL_FROM", "TEND_FUNCTION", "WORKER_FUNCTION", "KMS_KEY_ID", "ALLOW_PRIVATE_HOSTS"}),
 		"WorkerFunction":  slices.Concat(agent, everyone, spans, []string{"TEND_FUNCTION", "WORKER_FUNCTION"}),

@@ -91,6 +91,8 @@ func TestValues(t *testing.T) {
 
 func TestProblems(t *testing.T) {
 	long := strings.Repeat("x", 32)
+	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT="
+	noEndpoint := []string{endpoint[:len(endpoint)-1] + " is not a URL"}
 	for _, c := range []struct {
 		name    string
 		environ []string
@@ -151,12 +153,12 @@ func TestProblems(t *testing.T) {
 		{"tokens of no life", []string{"JWT_MAX_LIFE=0s"}, []string{"JWT_MAX_LIFE is no duration"}},
 		{"a short admin token on Lambda", []string{aws, pgURL, "ADMIN_TOKEN=hunter2hunter2"}, []string{"ADMIN_TOKEN is too short"}},
 		{"an admin token on Lambda", []string{aws, pgURL, "ADMIN_TOKEN=" + long}, nil},
-		{"no receiver", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4318"}, []string{"OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
-		{"a receiver over gRPC", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=grpc://localhost:4317"}, []string{"OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
-		{"a receiver with a user", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=https://hunter2@otlp.example.com"}, []string{"OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
-		{"a receiver with a query", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=https://otlp.example.com/?key=hunter2"}, []string{"OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
+		{"no receiver", []string{endpoint + "localhost:4318"}, noEndpoint},
+		{"a receiver over gRPC", []string{endpoint + "grpc://localhost:4317"}, noEndpoint},
+		{"a receiver with a user", []string{endpoint + "https://hunter2@otlp.example.com"}, noEndpoint},
+		{"a receiver with a query", []string{endpoint + "https://otlp.example.com/?key=hunter2"}, noEndpoint},
 		{"no headers", []string{"OTEL_EXPORTER_OTLP_HEADERS=hunter2"}, []string{"OTEL_EXPORTER_OTLP_HEADERS is not a list"}},
-		{"a receiver", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=https://otlp.example.com/otlp", "OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20x"}, nil},
+		{"a receiver", []string{endpoint + "https://otlp.example.com/otlp", "OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20x"}, nil},
 		{"all at once, in order", []string{"LOG_LEVEL=loud", "LLM_PROVIDER=hal", "ADDR=x", "STATE_BACKEND=postgres"},
 			[]string{"ADDR is not", "DATABASE_URL is missing", "LLM_PROVIDER names no", "LOG_LEVEL is not"}},
 	} {
