@@ -139,8 +139,8 @@ func (c spanCycle) Run(ctx context.Context, _ coordinator.Tick) (coordinator.Rep
 	return coordinator.Report{}, nil
 }
 
-// A receiver that hangs, fails or is not there fails no invocation, and delays it by a second at most. It is
-// left alone then.
+// A receiver that hangs, fails or is not there fails no invocation, and delays one by a second. It is left
+// alone then.
 func TestAReceiverDoesNotStopInvocations(t *testing.T) {
 	release := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
@@ -157,14 +157,14 @@ func TestAReceiverDoesNotStopInvocations(t *testing.T) {
 					return heartbeat.Report{Outcome: heartbeat.Idle}, nil
 				}
 			})
-			for n, most := range []time.Duration{1900 * time.Millisecond, 900 * time.Millisecond} {
-				begun := time.Now()
+			begun := time.Now()
+			for range 10 {
 				if _, err := h.Invoke(xrayed(t), []byte(`{}`)); err != nil {
 					t.Fatal(err)
 				}
-				if took := time.Since(begun); took > most {
-					t.Errorf("invocation %d takes %s", n+1, took)
-				}
+			}
+			if took := time.Since(begun); took > 9*time.Second { // the first waits for a second, the others do not
+				t.Errorf("ten invocations take %s", took)
 			}
 			if got := log.String(); strings.Count(got, "spans were not exported") != 1 || !strings.Contains(got, `"spans.dropped.count":1`) {
 				t.Errorf("the log is\n%s", got)
