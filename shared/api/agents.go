@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
@@ -331,7 +330,7 @@ func (s *server) beatAgent(ctx context.Context, in *struct {
 	}
 	b := in.Body
 	beat := agent.Beat{Agent: in.ID, Says: b.Status, Attempt: b.Attempt, Vitals: agent.Vitals{
-		Task: strings.ToLower(b.CurrentTaskID), Progress: b.ProgressPercent, Step: b.CurrentStep, MemoryMB: b.MemoryMB, CPU: b.CPUPercent,
+		Task: b.CurrentTaskID, Progress: b.ProgressPercent, Step: b.CurrentStep, MemoryMB: b.MemoryMB, CPU: b.CPUPercent,
 	}}
 	orders, err := s.Agents.Beat(ctx, workspace(ctx), beat)
 	if err != nil {

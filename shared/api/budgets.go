@@ -216,8 +216,8 @@ func (s *server) patchBudget(ctx context.Context, in *patchBudgetInput) (*versio
 
 type reallocateInput struct {
 	Body struct {
-		From   string `json:"from" format:"uuid" minLength:"36" maxLength:"36" doc:"The id of a budget"`
-		To     string `json:"to" format:"uuid" minLength:"36" maxLength:"36" doc:"The id of another"`
+		From   string `json:"from" format:"uuid" doc:"The id of a budget"`
+		To     string `json:"to" format:"uuid" doc:"The id of another"`
 		Amount int64  `json:"amount" doc:"Tokens that are neither consumed nor reserved"`
 	}
 }
@@ -231,7 +231,7 @@ type reallocation struct {
 // reallocate moves tokens from one budget to another. It is called by the Engine Room and by
 // scripts.
 func (s *server) reallocate(ctx context.Context, in *reallocateInput) (*answer[reallocation], error) {
-	from, to := strings.ToLower(in.Body.From), strings.ToLower(in.Body.To)
+	from, to := in.Body.From, in.Body.To
 	for _, of := range [][2]string{{"from", from}, {"to", to}} {
 		_, err := s.Budgets.Get(ctx, workspace(ctx), of[1])
 		if errors.Is(err, budget.ErrNotFound) {

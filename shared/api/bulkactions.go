@@ -132,7 +132,7 @@ func (s *server) bulkOutbox(ctx context.Context, in *struct {
 	b := in.Body
 	f := outbox.Filter{Status: b.Filter.Status, Limit: bulkPage}
 	if b.Filter.ThreadID != "" {
-		f.OrderKey = threadKey + strings.ToLower(b.Filter.ThreadID)
+		f.OrderKey = threadKey + b.Filter.ThreadID
 	}
 	threads := map[string]string{} // by message
 	out, err := s.bulk(ctx, "thread.bulk_resend", b.Filter, b.Reason, b.ExpectedCount, func(ctx context.Context, ids []string) ([]string, bool, error) {
@@ -172,7 +172,7 @@ func (s *server) bulkDeliveries(ctx context.Context, in *struct {
 }) (*bulkOutput, error) {
 	b := in.Body
 	ws := workspace(ctx)
-	f := inbox.Filter{Status: b.Filter.Status, Source: strings.ToLower(b.Filter.SourceID), Limit: bulkPage + 1}
+	f := inbox.Filter{Status: b.Filter.Status, Source: b.Filter.SourceID, Limit: bulkPage + 1}
 	out, err := s.bulk(ctx, "delivery.bulk_redeliver", b.Filter, b.Reason, b.ExpectedCount, func(ctx context.Context, ids []string) ([]string, bool, error) {
 		found, err := s.Inbox.List(ctx, ws, f)
 		more := len(found) > bulkPage

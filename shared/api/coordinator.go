@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -40,7 +39,7 @@ func administers(ctx context.Context, id string) (db.Workspace, error) {
 		return workspace(ctx), nil
 	}
 	for _, ws := range administered(ctx) {
-		if string(ws) == strings.ToLower(id) {
+		if string(ws) == id {
 			return ws, nil
 		}
 	}
@@ -210,7 +209,7 @@ func (s *server) commandCoordinator(ctx context.Context, in *struct {
 	by, _ := auth.From(ctx)
 	b := in.Body
 	order := coordinate.Command{
-		Name: b.Command, Task: strings.ToLower(b.TaskID), Agent: strings.ToLower(b.AgentID), Reason: discreet(ctx, b.Reason),
+		Name: b.Command, Task: b.TaskID, Agent: b.AgentID, Reason: discreet(ctx, b.Reason),
 		Actor: principal(by),
 	}
 	if err := s.named(ctx, order); err != nil {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -95,14 +94,14 @@ type executionBegun struct {
 func (s *server) beginExecution(ctx context.Context, in *struct {
 	Body struct {
 		Agent             string          `json:"agent" minLength:"1" maxLength:"255" doc:"Who works; with an agent's token and without a parent, that agent"`
-		ParentExecutionID string          `json:"parentExecutionId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id" doc:"With an agent's token, one of its own"`
+		ParentExecutionID string          `json:"parentExecutionId,omitempty" format:"uuid" doc:"With an agent's token, one of its own"`
 		WaitForCompletion bool            `json:"waitForCompletion,omitempty" doc:"The parent waits until it has ended, and it may speak in the parent's place"`
 		Input             json.RawMessage `json:"input,omitempty"`
 		TimeoutSeconds    int             `json:"timeoutSeconds,omitempty" minimum:"1" maximum:"604800" doc:"It is ended when nothing was heard of it, nor of what it waits for, for so long, and who waits for it goes on; left out: a week"`
 	}
 }) (*creation[executionBegun], error) {
 	by, _ := auth.From(ctx)
-	parent := strings.ToLower(in.Body.ParentExecutionID)
+	parent := in.Body.ParentExecutionID
 	if by.Kind == auth.Agent && parent == "" {
 		in.Body.Agent = by.ID
 	}

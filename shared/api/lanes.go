@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -214,7 +213,7 @@ type acquireInput struct {
 	Body struct {
 		Holder string `json:"holder" minLength:"1" maxLength:"255" doc:"Readable, for people; it identifies nobody"`
 		TTL    int    `json:"ttlSeconds,omitempty" minimum:"1" maximum:"3600" default:"300" doc:"How long the hold lives unless renewed"`
-		Token  string `json:"token,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"a UUID" doc:"A random UUID of the caller's own. The same request with the same token may be repeated when its answer was lost: it is one hold"`
+		Token  string `json:"token,omitempty" format:"uuid" patternDescription:"a UUID" doc:"A random UUID of the caller's own. The same request with the same token may be repeated when its answer was lost: it is one hold"`
 	}
 }
 
@@ -246,7 +245,7 @@ func (s *server) acquireLane(ctx context.Context, in *acquireInput) (*answer[hol
 
 // HoldToken proves a hold.
 type HoldToken struct {
-	Token string `json:"token" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"the token of an acquire"`
+	Token string `json:"token" format:"uuid" patternDescription:"the token of an acquire"`
 }
 
 // holdFrom returns the hold that a caller claims to have. The database checks the token when the
@@ -256,7 +255,7 @@ func (s *server) holdFrom(ctx context.Context, in LanePath, by HoldToken) (*lane
 	if err != nil {
 		return nil, err
 	}
-	return &lane.Hold{Workspace: workspace(ctx), Lane: name, Token: strings.ToLower(by.Token)}, nil
+	return &lane.Hold{Workspace: workspace(ctx), Lane: name, Token: by.Token}, nil
 }
 
 type renewInput struct {

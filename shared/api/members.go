@@ -310,7 +310,7 @@ var noSession = problem.New(http.StatusConflict, "no_session",
 // /api/v1/session.
 func (s *server) chooseWorkspace(ctx context.Context, in *struct {
 	Body struct {
-		WorkspaceID string `json:"workspaceId" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
+		WorkspaceID string `json:"workspaceId" format:"uuid"`
 	}
 }) (*signedIn, error) {
 	by, _ := auth.From(ctx)

@@ -169,7 +169,7 @@ func (s *server) sendMessage(ctx context.Context, in *struct {
 		SupersedeKey   string `json:"supersedeKey,omitempty" maxLength:"200" doc:"Has messages of the same key that wait give way"`
 	}
 }) (*sendAnswer, error) {
-	e, t, err := s.speaks(ctx, in.Body.execution(), in.ID)
+	e, t, err := s.speaks(ctx, in.Body.ExecutionID, in.ID)
 	if err != nil {
 		return nil, err
 	}

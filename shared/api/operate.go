@@ -24,7 +24,7 @@ const maxMessage = 16 << 10
 type talkInput struct {
 	Body struct {
 		Message   string         `json:"message" minLength:"1" maxLength:"16384" doc:"At most 16 KiB"`
-		ThreadID  string         `json:"threadId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"the id of a thread" doc:"Left out: a new one"`
+		ThreadID  string         `json:"threadId,omitempty" format:"uuid" patternDescription:"the id of a thread" doc:"Left out: a new one"`
 		Stream    bool           `json:"stream,omitempty" doc:"Answer with server-sent events: delta, step, restart (drop the text of the deltas whose id begins with the same number: that answer begins anew) and, at the end, done"`
 		Multitask turn.Multitask `json:"multitask,omitempty" enum:"enqueue,reject,interrupt,rollback" doc:"What to do about a turn that runs; left out: enqueue"`
 	}
@@ -120,7 +120,7 @@ func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 	ctx, cancel := telling.Outlasting(r.Context(), s.Streams.Drain)
 	defer cancel()
 	message := turn.Turn{
-		Message: discreet(ctx, in.Body.Message), Thread: strings.ToLower(in.Body.ThreadID), Multitask: in.Body.Multitask,
+		Message: discreet(ctx, in.Body.Message), Thread: in.Body.ThreadID, Multitask: in.Body.Multitask,
 		By: principal(by), Limited: !by.Role.AtLeast(auth.Admin),
 	}
 	out, stop := &runStream{w: w}, func() {}

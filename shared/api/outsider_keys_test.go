@@ -161,3 +161,62 @@ func TestAnIDIsWrittenInOneWay(t *testing.T) {
 		}
 	})
 }
+
+// TestAnIDInABodyIsWrittenInOneWay as in a path: in capital letters it is the same, and in no other form is it one.
+func TestAnIDInABodyIsWrittenInOneWay(t *testing.T) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
+		g := newGate(t, e)
+		var first, project struct{ ID string }
+		g.must(t, 201, http.MethodPost, agentTasks, `{"title":"first"}`, &first)
+		g.must(t, 201, http.MethodPost, "/api/v1/projects", `{"name":"shop"}`, &project)
+		dependencies, beat := "/"+first.ID+"/dependencies", "/"+working+"/heartbeat"
+		for _, c := range []struct{ method, path, body, at string }{
+			{http.MethodPost, agentTasks, `{"title":"next","dependsOn":["ID"]}`, "body.dependsOn[0]"},
+			{http.MethodPost, agentTasks, `{"title":"next","blocks":["` + first.ID + `","ID"]}`, "body.blocks[1]"},
+			{http.MethodPost, agentTasks, `{"title":"next","projectId":"ID"}`, "body.projectId"},
+			{http.MethodPost, agentTasks, `{"title":"next","milestoneId":"ID"}`, "body.milestoneId"},
+			{http.MethodPost, agentTasks, `{"title":"next","threadId":"ID"}`, "body.threadId"},
+			{http.MethodPut, agentTasks + dependencies, `{"dependsOn":["ID"]}`, "body.dependsOn[0]"},
+			{http.MethodPost, agentTasks + "/bulk",
+				`{"filter":{"status":"PAUSED","projectId":"ID"},"action":"cancel","expectedCount":0}`, "body.filter.projectId"},
+			{http.MethodPost, "/api/v1/outbox/bulk",
+				`{"filter":{"status":"failed","threadId":"ID"},"action":"resend","expectedCount":0}`, "body.filter.threadId"},
+			{http.MethodPost, "/api/v1/deliveries/bulk", `{"filter":{"status":"failed","sourceId":"ID"},"action":"redeliver","expectedCount":0}`,
+				"body.filter.sourceId"},
+			{http.MethodPost, "/api/v1/coordinator/commands", `{"command":"reassign_task","taskId":"ID"}`, "body.taskId"},
+			{http.MethodPost, "/api/v1/coordinator/commands", `{"command":"drain_agent","agentId":"ID"}`, "body.agentId"},
+			{http.MethodPost, "/api/v1/coordinator/recover", `{"workspaceId":"ID"}`, "body.workspaceId"},
+			{http.MethodPost, "/api/v1/budgets/reallocate", `{"from":"ID","to":"` + project.ID + `","amount":1}`, "body.from"},
+			{http.MethodPost, "/api/v1/milestones", `{"name":"next","projectId":"ID"}`, "body.projectId"},
+		} {
+			for _, id := range []string{strings.ReplaceAll(project.ID, "-", ""), "urn:uuid:" + project.ID, "{" + project.ID + "}", ""} {
+				if p := g.refused(t, 422, "invalid", c.method, c.path, strings.ReplaceAll(c.body, "ID", id)); !p.at(c.at) || len(p.Errors) != 1 {
+					t.Errorf("%s %s with %q: %+v", c.method, c.path, id, p.Errors)
+				}
+			}
+		}
+		token := minted(t, g.agents, g.Workspace, working, 2)
+		for _, c := range []struct{ path, body, at string }{
+			{beat, `{"status":"WORKING","currentTaskId":"ID","attempt":1}`, "body.currentTaskId"},
+			{"/" + working + "/claim", `{"attempts":[{"taskId":"ID","attempt":1}]}`, "body.attempts[0].taskId"},
+		} {
+			for _, id := range []string{strings.ReplaceAll(first.ID, "-", ""), "urn:uuid:" + first.ID} {
+				var p problem
+				g.asked(t, 422, http.MethodPost, agentsPath+c.path, token, strings.ReplaceAll(c.body, "ID", id), &p)
+				if !p.at(c.at) || len(p.Errors) != 1 {
+					t.Errorf("%s with %q: %+v", c.path, id, p.Errors)
+				}
+			}
+		}
+		var next struct {
+			ID, ProjectID string
+			DependsOn     []string
+		}
+		g.must(t, 201, http.MethodPost, agentTasks, `{"title":"next","projectId":"`+strings.ToUpper(project.ID)+`"}`, &next)
+		capitals := `{"dependsOn":["` + strings.ToUpper(first.ID) + `","` + first.ID + `"]}`
+		g.must(t, 200, http.MethodPut, agentTasks+"/"+next.ID+"/dependencies", capitals, &next)
+		if next.ProjectID != project.ID || !slices.Equal(next.DependsOn, []string{first.ID}) {
+			t.Errorf("the task is %+v", next)
+		}
+	})
+}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -126,14 +125,14 @@ func (s *server) createProject(ctx context.Context, in *struct {
 // createMilestone is called by the Engine Room, scripts and lanekeeper milestones.
 func (s *server) createMilestone(ctx context.Context, in *struct {
 	Body struct {
-		ProjectID   string     `json:"projectId" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
+		ProjectID   string     `json:"projectId" format:"uuid"`
 		Name        string     `json:"name" minLength:"1" maxLength:"255"`
 		Description string     `json:"description,omitempty" maxLength:"16000"`
 		DueAt       *time.Time `json:"dueAt,omitempty"`
 	}
 }) (*createdAt[milestoneItem], error) {
 	i, err := s.createItem(ctx, s.Milestones, "milestone.create", project.Item{
-		Project: strings.ToLower(in.Body.ProjectID), Name: in.Body.Name, Description: in.Body.Description, DueAt: in.Body.DueAt,
+		Project: in.Body.ProjectID, Name: in.Body.Name, Description: in.Body.Description, DueAt: in.Body.DueAt,
 	})
 	if err != nil {
 		return nil, err

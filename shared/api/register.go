@@ -84,9 +84,25 @@ func strictID(s *huma.Schema) bool {
 	if s.Format != "uuid" {
 		return false
 	}
-	s.Format, s.Pattern, s.PatternDescription = "", `^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`, "an id"
+	s.Format, s.Pattern = "", `^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`
+	s.PatternDescription = cmp.Or(s.PatternDescription, "an id")
 	s.PrecomputeMessages()
 	return true
+}
+
+// strictIDs narrows each id in the schema of a body.
+func strictIDs(schemas huma.Registry, s *huma.Schema) {
+	for s != nil && s.Ref != "" {
+		s = schemas.SchemaFromRef(s.Ref)
+	}
+	if s == nil {
+		return
+	}
+	strictID(s)
+	strictIDs(schemas, s.Items)
+	for _, property := range s.Properties {
+		strictIDs(schemas, property)
+	}
 }
 
 // parametersOf returns the fields of a struct, and of those embedded in it, whose tags name one of the
@@ -151,6 +167,7 @@ func requestOf(a huma.API, op *huma.Operation, t reflect.Type) *request {
 	f, schema := bodyOf(schemas, t, op.OperationID+"Request")
 	if schema != nil {
 		schema.PrecomputeMessages()
+		strictIDs(schemas, schema)
 		in.body, in.schema = f.Index, schema
 		op.RequestBody = &huma.RequestBody{
 			Required: f.Type.Kind() != reflect.Pointer,
@@ -233,6 +250,7 @@ func (in *request) readBody(from io.Reader, into reflect.Value, at *huma.PathBuf
 	if err == nil && len(found.Errors) == before {
 		err = decode(raw, into.Addr().Interface())
 		setDefaults(into)
+		lowerIDs(into, false)
 	}
 	if err != nil {
 		found.Add(at, "", err.Error())
@@ -303,6 +321,31 @@ func setDefaults(v reflect.Value) {
 			default:
 				_, _ = parse(f, text) // huma has checked the tag
 			}
+		}
+	}
+}
+
+// lowerIDs gives each id in a body the small letters that the database has: each text in a field whose tag says that
+// it is a UUID. id says it of v.
+func lowerIDs(v reflect.Value, id bool) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			lowerIDs(v.Elem(), id)
+		}
+	case reflect.Slice:
+		if of := v.Type().Elem().Kind(); id || of == reflect.Struct || of == reflect.Pointer {
+			for i := range v.Len() {
+				lowerIDs(v.Index(i), id)
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			lowerIDs(v.Field(i), v.Type().Field(i).Tag.Get("format") == "uuid")
+		}
+	case reflect.String:
+		if id {
+			v.SetString(strings.ToLower(v.String()))
 		}
 	}
 }

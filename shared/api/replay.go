@@ -16,7 +16,7 @@ import (
 type replayInput struct {
 	TraceID string `path:"traceId" pattern:"^(hb|op|ch|wh|co|wk)_[0-9a-z]{9}_[0-9a-z]{10}$" patternDescription:"a trace id"`
 	Body    *struct {
-		ExecutionID string `json:"executionId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id" doc:"One run of the trace; else all that took steps, 20 at most"`
+		ExecutionID string `json:"executionId,omitempty" format:"uuid" doc:"One run of the trace; else all that took steps, 20 at most"`
 		Model       string `json:"model,omitempty" maxLength:"255" doc:"Another model of the provider's"`
 		System      string `json:"system,omitempty" maxLength:"65536" doc:"Another system prompt"`
 		Persona     string `json:"persona,omitempty" maxLength:"63" doc:"Another persona, in its newest version"`
@@ -116,7 +116,7 @@ type forkInput struct {
 	TraceID string `path:"traceId" pattern:"^(hb|op|ch|wh|co|wk)_[0-9a-z]{9}_[0-9a-z]{10}$" patternDescription:"a trace id"`
 	Body    struct {
 		Step        int    `json:"step" minimum:"1" maximum:"1000" doc:"The step that is taken anew: what stands before it is kept, and not run again"`
-		ExecutionID string `json:"executionId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id" doc:"Which run of the trace, where it has several"`
+		ExecutionID string `json:"executionId,omitempty" format:"uuid" doc:"Which run of the trace, where it has several"`
 		Edits       struct {
 			System  string       `json:"system,omitempty" maxLength:"65536" doc:"Another system prompt"`
 			Persona string       `json:"persona,omitempty" maxLength:"63" doc:"Another persona, in its newest version, unless there is another system prompt"`

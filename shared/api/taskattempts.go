@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
@@ -98,7 +97,7 @@ func (s *server) nextTask(ctx context.Context, in *claimInput) (task.Task, bool,
 			return task.Task{}, false, err
 		}
 		for _, at := range runs {
-			if slices.ContainsFunc(*in.Body.Attempts, func(n attemptName) bool { return strings.ToLower(n.TaskID) == at.Task && n.Attempt == at.Number }) {
+			if slices.ContainsFunc(*in.Body.Attempts, func(n attemptName) bool { return n.TaskID == at.Task && n.Attempt == at.Number }) {
 				continue
 			}
 			t, err := s.Tasks.Get(ctx, ws, at.Task)

@@ -39,8 +39,8 @@ type TaskFilter struct {
 // of returns the filter without a position. at is where the request has the fields.
 func (f TaskFilter) of(at string) (task.Filter, error) {
 	out := task.Filter{
-		Status: f.Status, MinPriority: f.MinPriority, MaxPriority: f.MaxPriority, Agent: strings.ToLower(f.AgentID), Type: f.TaskType,
-		Thread: strings.ToLower(f.ThreadID), Project: strings.ToLower(f.ProjectID), Milestone: strings.ToLower(f.MilestoneID), Text: f.Search,
+		Status: f.Status, MinPriority: f.MinPriority, MaxPriority: f.MaxPriority, Agent: f.AgentID, Type: f.TaskType,
+		Thread: f.ThreadID, Project: f.ProjectID, Milestone: f.MilestoneID, Text: f.Search,
 		CreatedAfter: f.CreatedAfter, CreatedBefore: f.CreatedBefore,
 	}
 	if f.Priority != 0 {

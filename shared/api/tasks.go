@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -122,8 +121,8 @@ func (s *server) createTask(ctx context.Context, in *createTaskInput) (*createdA
 	t := task.Task{
 		ID: s.IDs(), Title: b.Title, Description: b.Description, Type: b.TaskType, Priority: b.Priority, Input: b.InputContext, DependsOn: b.DependsOn,
 		Blocks: b.Blocks, MaxRetries: task.DefaultRetries, BackoffSeconds: b.BackoffSeconds, EstimatedMinutes: b.EstimatedMinutes,
-		EstimatedAt: b.EstimatedAt, Metadata: b.Metadata, Tags: b.Tags, Project: strings.ToLower(b.ProjectID),
-		Milestone: strings.ToLower(b.MilestoneID), Thread: strings.ToLower(b.ThreadID), CreatedBy: principal(by),
+		EstimatedAt: b.EstimatedAt, Metadata: b.Metadata, Tags: b.Tags, Project: b.ProjectID,
+		Milestone: b.MilestoneID, Thread: b.ThreadID, CreatedBy: principal(by),
 	}
 	if b.MaxRetries != nil {
 		t.MaxRetries = *b.MaxRetries

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -232,10 +231,8 @@ func (s *server) explainThread(ctx context.Context, in *IDPath) (*answer[threadE
 
 // Speaker names the execution that acts on a thread.
 type Speaker struct {
-	ExecutionID string `json:"executionId" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
+	ExecutionID string `json:"executionId" format:"uuid"`
 }
-
-func (in Speaker) execution() string { return strings.ToLower(in.ExecutionID) }
 
 // ownExecution reads an execution for the caller. An agent may read its own executions only.
 func (s *server) ownExecution(ctx context.Context, execution string) (execution.Execution, error) {
@@ -321,14 +318,14 @@ func (s *server) lockThread(ctx context.Context, in *struct {
 	IDPath
 	Body Speaker
 }) (*answer[threadItem], error) {
-	if _, err := s.namedExecution(ctx, in.Body.execution(), noSpeaker); err != nil {
+	if _, err := s.namedExecution(ctx, in.Body.ExecutionID, noSpeaker); err != nil {
 		return nil, err
 	}
 	if _, err := s.speakable(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	ws := workspace(ctx)
-	if _, err := s.Threads.Lock(ctx, ws, in.ID, in.Body.execution()); err != nil {
+	if _, err := s.Threads.Lock(ctx, ws, in.ID, in.Body.ExecutionID); err != nil {
 		return nil, err
 	}
 	s.Kick(ws) // sends the messages that it had queued
@@ -340,12 +337,12 @@ func (s *server) unlockThread(ctx context.Context, in *struct {
 	IDPath
 	Body Speaker
 }) (*answer[threadItem], error) {
-	if _, err := s.namedExecution(ctx, in.Body.execution(), noSpeaker); err != nil {
+	if _, err := s.namedExecution(ctx, in.Body.ExecutionID, noSpeaker); err != nil {
 		return nil, err
 	}
 	ws := workspace(ctx)
 	err := s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
-		return s.Threads.Unlock(ctx, tx, in.ID, in.Body.execution())
+		return s.Threads.Unlock(ctx, tx, in.ID, in.Body.ExecutionID)
 	})
 	if err != nil {
 		return nil, err
@@ -384,10 +381,10 @@ func (s *server) parkThread(ctx context.Context, in *struct {
 	Body struct {
 		Speaker
 		Seconds        int    `json:"seconds,omitempty" minimum:"1" maximum:"31622400" doc:"How long at most; left out, and at most: threadParkingHours of the workspace's settings"`
-		AfterMessageID string `json:"afterMessageId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id" doc:"The newest of the person's messages that it has read. When they have spoken since then, or, where it is left out, since something was sent last, it is refused (answered): there is nothing to wait for"`
+		AfterMessageID string `json:"afterMessageId,omitempty" format:"uuid" doc:"The newest of the person's messages that it has read. When they have spoken since then, or, where it is left out, since something was sent last, it is refused (answered): there is nothing to wait for"`
 	}
 }) (*answer[threadItem], error) {
-	e, err := s.namedExecution(ctx, in.Body.execution(), noSpeaker)
+	e, err := s.namedExecution(ctx, in.Body.ExecutionID, noSpeaker)
 	if err != nil {
 		return nil, err
 	}
@@ -411,7 +408,7 @@ func (s *server) parkThread(ctx context.Context, in *struct {
 	limit := time.Duration(cmp.Or(in.Body.Seconds, most)) * time.Second
 	err = s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
 		s.record(ctx, tx, e, activity.Entry{Skill: "execution.park", Thread: in.ID}, "seconds", int(limit.Seconds()))
-		return s.Threads.Park(ctx, tx, in.ID, e.ID, strings.ToLower(in.Body.AfterMessageID), limit)
+		return s.Threads.Park(ctx, tx, in.ID, e.ID, in.Body.AfterMessageID, limit)
 	})
 	if err != nil {
 		return nil, err
