@@ -316,8 +316,7 @@ func needsOf(f *overview.Facts) []needItem {
 	}
 	for _, x := range f.Budgets {
 		if x.Recommendation != budget.Continue {
-			title := "Budget " + string(x.Scope) + " ends early"
-			rest = append(rest, needItem{"budget", x.ID, title, "it advises " + string(x.Recommendation), f.Now, "warn"})
+			rest = append(rest, needItem{"budget", x.ID, f.EndsEarly(x.Budget), "it advises " + string(x.Recommendation), f.Now, "warn"})
 		}
 	}
 	if f.LanesWanted > 0 && f.WantedSince != nil {

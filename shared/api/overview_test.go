@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -67,6 +68,25 @@ func TestTheGlobalBudgetIsAmongMany(t *testing.T) {
 		}
 		if w.must(t, 200, "GET", "/api/v1/overview", "", &got); got.Today.CapTokens != 777 || got.Today.CappedTokens != got.Today.Tokens {
 			t.Errorf("today %+v, want a cap of 777 for all tokens", got.Today)
+		}
+	})
+}
+
+// TestABudgetThatEndsEarlyIsNamed in both places where the overview tells of it.
+func TestABudgetThatEndsEarlyIsNamed(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		id := ids()
+		w.must(t, 201, http.MethodPut, agentsPath+"/"+id, `{"name":"scout"}`, nil)
+		b := w.budget(t, "agent", id, 1000)
+		w.uses(t, id, 999)
+		var got seen
+		w.must(t, 200, http.MethodGet, "/api/v1/overview", "", &got)
+		const want = "Budget of scout ends early"
+		if l := got.Verdict.Lines[4]; l.Text != want {
+			t.Errorf("the line is %+v, want %q", l, want)
+		}
+		if len(got.Needs) != 1 || got.Needs[0].ID != b.ID || got.Needs[0].Title != want {
+			t.Errorf("it needs %+v, want %q", got.Needs, want)
 		}
 	})
 }

@@ -121,6 +121,8 @@ type Facts struct {
 	Settings workspace.Settings
 	Switches halt.Switches
 	Budgets  []budget.Advice
+	// BudgetNames are the names of what those budgets are of that end early, by their scope ids.
+	BudgetNames map[string]string
 }
 
 // Beat is an execution of the heartbeat.
@@ -241,7 +243,7 @@ type Approval struct {
 // Used is what model calls used.
 type Used struct{ Calls, Tokens, MicroUSD, BeatTokens, BeatMicroUSD int64 }
 
-// Read reads the facts of a workspace, in one batch.
+// Read reads the facts of a workspace, in one batch. A second one reads the names of what budgets are of that end early.
 func (s *Store) Read(ctx context.Context, ws db.Workspace, now time.Time) (Facts, error) {
 	f := Facts{Every: s.of.Every}
 	var b db.Batch
@@ -265,7 +267,14 @@ func (s *Store) Read(ctx context.Context, ws db.Workspace, now time.Time) (Facts
 	}
 	f.Switches, f.Budgets = *switches, *advice
 	f.strand(stranded)
-	return f, nil
+	var early []budget.Budget
+	for _, a := range f.Budgets {
+		if a.Recommendation != budget.Continue {
+			early = append(early, a.Budget)
+		}
+	}
+	f.BudgetNames, err = s.of.Budgets.Names(ctx, ws, early...)
+	return f, err
 }
 
 // work adds the statements about what goes on.

@@ -193,7 +193,7 @@ func (f *Facts) budgets() Line {
 			continue
 		}
 		worst = a.Recommendation
-		l.Tone, l.Text, l.Detail = Warn, "Budget"+whose(a.Budget)+" ends early", "advice: "+strings.ToLower(string(a.Recommendation))
+		l.Tone, l.Text, l.Detail = Warn, f.EndsEarly(a.Budget), "advice: "+strings.ToLower(string(a.Recommendation))
 		if a.ExhaustionDate != nil {
 			l.Detail = fmt.Sprintf("%s, period %s", a.ExhaustionDate.UTC().Format("2 Jan"), a.Budget.End.UTC().Format("2 Jan"))
 		}
@@ -201,16 +201,25 @@ func (f *Facts) budgets() Line {
 	return l
 }
 
-// whose says what a budget is of. An id says nothing to people, so that only an agent's name is told.
-func whose(b budget.Budget) string {
-	name, _, _ := strings.Cut(b.ScopeID, ":") // "flowpilot:hb" is of its beats
+// EndsEarly says of a budget, by its name where it has one, that it ends early. An id says nothing to people.
+func (f *Facts) EndsEarly(b budget.Budget) string {
+	name, kind := f.BudgetNames[b.ScopeID], " "+string(b.Scope)
+	if b.Scope == budget.Agent {
+		kind = ""
+		if ref, _, _ := strings.Cut(b.ScopeID, ":"); len(ref) < len("00000000-0000-0000-0000-000000000000") {
+			name = ref // "flowpilot:hb" is of its beats
+		}
+	}
+	if b.Scope == budget.Skill {
+		name = b.ScopeID
+	}
 	switch {
 	case b.Scope == budget.Global:
-		return ""
-	case b.Scope == budget.Agent && len(name) < len("00000000-0000-0000-0000-000000000000"):
-		return " of " + name
+		return "Budget ends early"
+	case name == "":
+		return "Budget of one " + string(b.Scope) + " ends early"
 	}
-	return " of one " + string(b.Scope)
+	return "Budget of" + kind + " " + titled(name) + " ends early"
 }
 
 // coordinatorSilent reports whether the coordinator, which there are agents for, has not cycled lately.

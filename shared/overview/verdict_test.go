@@ -2,6 +2,7 @@ package overview
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,16 +97,21 @@ func TestTheVerdictFollowsItsRules(t *testing.T) {
 
 // TestABudgetThatEndsEarlySaysWhen: people read a name and two days, and no id.
 func TestABudgetThatEndsEarlySaysWhen(t *testing.T) {
-	ends := before(-96 * time.Hour)
+	const scout = "01a20dbb-2977-76c5-8cba-472ffc5d3d0f"
+	ends, long := before(-96*time.Hour), strings.Repeat("x", 100)
 	for want, b := range map[string]budget.Budget{
-		"Budget ends early":                {Scope: budget.Global},
-		"Budget of flowpilot ends early":   {Scope: budget.Agent, ScopeID: "flowpilot:hb"},
-		"Budget of one project ends early": {Scope: budget.Project, ScopeID: "01a20dbb-2977-76c5-8cba-472ffc5d3d0e"},
-		"Budget of one agent ends early":   {Scope: budget.Agent, ScopeID: "01a20dbb-2977-76c5-8cba-472ffc5d3d0e"},
+		"Budget ends early":                            {Scope: budget.Global},
+		"Budget of flowpilot ends early":               {Scope: budget.Agent, ScopeID: "flowpilot:hb"},
+		"Budget of one project ends early":             {Scope: budget.Project, ScopeID: "01a20dbb-2977-76c5-8cba-472ffc5d3d0e"},
+		"Budget of one agent ends early":               {Scope: budget.Agent, ScopeID: "01a20dbb-2977-76c5-8cba-472ffc5d3d0e"},
+		"Budget of scout ends early":                   {Scope: budget.Agent, ScopeID: scout},
+		"Budget of task " + long[:79] + "… ends early": {Scope: budget.Task, ScopeID: "t"},
+		"Budget of skill look ends early":              {Scope: budget.Skill, ScopeID: "look"},
 	} {
 		b.End = now.Add(240 * time.Hour)
 		f := well()
 		f.Budgets = []budget.Advice{{Budget: b, Projection: budget.Projection{Recommendation: budget.Throttle, ExhaustionDate: ends}}}
+		f.BudgetNames = map[string]string{scout: "scout", "t": long}
 		detail := ends.Format("2 Jan") + ", period " + b.End.Format("2 Jan")
 		if l := f.Verdict().Lines[4]; l.Text != want || l.Detail != detail {
 			t.Errorf("%q (%q), want %q (%q)", l.Text, l.Detail, want, detail)

@@ -31,11 +31,16 @@ func Title(input json.RawMessage) string {
 	if json.Unmarshal(input, &about) != nil {
 		return ""
 	}
-	title := strings.Join(strings.Fields(cmp.Or(about.Title, about.Name, about.Message, about.Skill, about.Task)), " ")
-	if r := []rune(title); len(r) > maxTitle {
+	return titled(cmp.Or(about.Title, about.Name, about.Message, about.Skill, about.Task))
+}
+
+// titled returns a text in one line, of the length of a title at most.
+func titled(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if r := []rune(text); len(r) > maxTitle {
 		return string(r[:maxTitle-1]) + "…"
 	}
-	return title
+	return text
 }
 
 // Doing says what an execution is at; empty: nothing is known.
