@@ -135,8 +135,10 @@ func TestColumnsAreFieldsOfTheListing(t *testing.T) {
 			continue
 		}
 		for _, column := range r.columns {
-			if _, there := d.of(*items).Properties[column.field]; !there {
-				t.Errorf("%s has no %s", r.name, column)
+			for field := range strings.SplitSeq(column.field, "|") {
+				if _, there := d.of(*items).Properties[field]; !there {
+					t.Errorf("%s has no %s", r.name, field)
+				}
 			}
 		}
 	}
@@ -187,6 +189,17 @@ func TestTheOperatorsOtherVerbs(t *testing.T) {
 	// Numbers are not rounded.
 	h.must(exitDone, "budgets", "create", `{"scope":"global","allocated":1000000,"periodStart":"2026-01-01T00:00:00Z","periodEnd":"2099-01-01T00:00:00Z"}`)
 	says(t, h.must(exitDone, "budgets").out, "1,000,000  1,000,000")
+
+	// What has a name is shown by it, and the rest as it is called.
+	shop := decode[struct{ ID string }](t, h.must(exitDone, "projects", "create", `{"name":"Shop of Ada"}`, "--json").out)
+	for scope, id := range map[string]string{"project": shop.ID, "agent": "flowpilot:hb"} {
+		h.must(exitDone, "budgets", "create", `{"scope":"`+scope+`","scopeId":"`+id+
+			`","allocated":10,"periodStart":"2026-01-01T00:00:00Z","periodEnd":"2099-01-01T00:00:00Z"}`)
+	}
+	listed := h.must(exitDone, "budgets").out
+	if says(t, listed, "Shop of Ada", "flowpilot:hb"); strings.Contains(listed, shop.ID) {
+		t.Errorf("it shows the project's id:\n%s", listed)
+	}
 	h.must(exitDone, "skills", "run", "save_memory", `{"input":{"category":"fact","content":"it rains"}}`)
 	says(t, h.must(exitDone, "activity").out, "save_memory")
 

@@ -12,14 +12,15 @@ import (
 // A column describes one column of a listing.
 type column struct {
 	head  string
-	field string // of an item
+	field string // of an item, or several with | between them
 	kind  string // format: time, count, money, yes, data, about, name, id; empty: unchanged
 }
 
 // whole reports whether the column is never cut, because people type its values.
 func (c column) whole() bool { return c.kind == "id" || c.kind == "name" }
 
-// heads parses columns such as "LAST RUN=lastRunAt:time".
+// heads parses columns such as "LAST RUN=lastRunAt:time". Of several fields, as in "OF=name|id", the first that an item
+// has is shown.
 func heads(all ...string) []column {
 	out := make([]column, len(all))
 	for i, one := range all {
@@ -32,7 +33,12 @@ func heads(all ...string) []column {
 
 // cell returns the text that shows a field of an item to a person.
 func (c column) cell(item map[string]any, now time.Time) string {
-	v := item[c.field]
+	var v any
+	for field := range strings.SplitSeq(c.field, "|") {
+		if v = item[field]; v != nil {
+			break
+		}
+	}
 	if v == nil && c.kind != "about" {
 		return ""
 	}
