@@ -59,7 +59,8 @@ SELECT t.id, a.number, a.outcome, t.status, t.cancelled, t.status_reason, t.atte
   FROM agent_task_attempts a
   JOIN agent_tasks t ON t.workspace_id = a.workspace_id AND t.id = a.task_id
  WHERE a.workspace_id = $1 AND a.agent_id = $2 AND a.ended_at IS NOT NULL
-   AND a.task_id = $3 AND (CAST($4 AS integer) IS NULL OR a.number = $4);
+   AND a.task_id = $3
+   AND a.number BETWEEN coalesce(CAST($4 AS integer), 0) AND coalesce(CAST($4 AS integer), 2147483647);
 
 -- name: Heartbeats
 SELECT status, task_id, progress_percent, current_step, memory_mb, cpu_percent, created_at
@@ -86,7 +87,7 @@ UPDATE agents SET status = 'TERMINATED', terminated_at = lk_now(), termination_r
 
 -- name: EndDrained
 UPDATE agents SET status = 'TERMINATED', terminated_at = lk_now(), idle_since = NULL, version = version + 1, updated_at = lk_now()
- WHERE workspace_id = $1 AND (CAST($2 AS uuid) IS NULL OR id = $2) AND status = 'DRAINING' AND terminated_at IS NULL
+ WHERE workspace_id = $1 AND id BETWEEN $2 AND $3 AND status = 'DRAINING' AND terminated_at IS NULL
    AND NOT EXISTS (SELECT 1 FROM agent_task_attempts t WHERE t.workspace_id = $1 AND t.agent_id = agents.id AND t.ended_at IS NULL);
 
 -- name: ModelOf

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
@@ -185,6 +186,24 @@ func TestAHeartbeatIsCheap(t *testing.T) {
 			t.Errorf("a heartbeat took %d round trips and %d statements, want 1 and 6", spent.RoundTrips, spent.Statements)
 		}
 	})
+}
+
+// TestAHeartbeatIsPlannedOnce, whatever it names: its task with the attempt, without it, or none.
+func TestAHeartbeatIsPlannedOnce(t *testing.T) {
+	w := newWorld(t, dbtest.OneConnection(t))
+	a := w.registered(t, draft("builder"))
+	task := w.running(t, a.ID)
+	for range 2 {
+		w.beat(t, agent.Beat{Agent: a.ID})
+		w.beat(t, agent.Beat{Agent: a.ID, Vitals: agent.Vitals{Task: task}})
+		w.beat(t, agent.Beat{Agent: a.ID, Vitals: agent.Vitals{Task: task}, Attempt: 1})
+		if err := w.s.EndIfDrained(t.Context(), w.Workspace, a.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := w.Plans(t, "FROM agent_task_attempts"); n != 3 {
+		t.Errorf("the plans of %d statements about attempts are kept, want 3", n)
+	}
 }
 
 func TestTheHistoryLastsAnHour(t *testing.T) {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -66,18 +67,21 @@ func (s *Store) Terminate(ctx context.Context, tx Tx, id, reason string, gracefu
 
 // EndIfDrained is [Store.EndDrained] for one agent, in a transaction of its own.
 func (s *Store) EndIfDrained(ctx context.Context, ws db.Workspace, id string) error {
-	_, err := s.db.Exec(ctx, ws, s.q.EndDrained, id)
+	_, err := s.db.Exec(ctx, ws, s.q.EndDrained, id, id)
 	if err != nil {
 		return fmt.Errorf("terminate an agent that has drained: %w", err)
 	}
 	return nil
 }
 
+// firstID is the id before those of all agents.
+const firstID = "00000000-0000-0000-0000-000000000000"
+
 // EndDrained terminates the agent with this id, if it drains and has no open attempt left; an empty id
 // stands for all agents of the workspace. An agent that drains gets no task, so that nothing needs a
 // lock first.
 func (s *Store) EndDrained(ctx context.Context, tx Tx, id string) (int64, error) {
-	n, err := tx.Exec(ctx, s.q.EndDrained, db.Null(id))
+	n, err := tx.Exec(ctx, s.q.EndDrained, cmp.Or(id, firstID), cmp.Or(id, db.LastID))
 	if err != nil {
 		return 0, fmt.Errorf("terminate the agents that have drained: %w", err)
 	}

@@ -235,17 +235,14 @@ func TestWhatAClaimCosts(t *testing.T) {
 
 // TestAClaimIsPlannedOnce: a connection keeps the plan of each statement that a claim sends.
 func TestAClaimIsPlannedOnce(t *testing.T) {
-	e := dbtest.New(t, dbtest.OnPostgres)
-	e.DB, e.Skew = e.Open(t, 1)
-	w := newWorld(t, e)
+	w := newWorld(t, dbtest.OneConnection(t))
 	a := w.register(t, agent.Agent{Name: "a", MaxConcurrentTasks: 9})[0]
 	w.create(t, costs("first", 500, 5), costs("second", 500, 5), costs("third", 500, 5))
 	for range 3 {
 		w.claim(t, a)
 	}
-	var n int
-	if err := w.DB.One(t.Context(), "", []any{&n}, w.q.Plans, "FROM agents a"); err != nil || n != 3 {
-		t.Errorf("the plans of %d statements about agents are kept, want 3: %v", n, err)
+	if n := w.Plans(t, "FROM agents a"); n != 3 {
+		t.Errorf("the plans of %d statements about agents are kept, want 3", n)
 	}
 }
 

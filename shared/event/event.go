@@ -41,7 +41,7 @@ var eventFiles embed.FS
 // Store reads and adds events. It is safe for concurrent use.
 type Store struct {
 	db *db.DB
-	q  struct{ Read, Tell db.Query }
+	q  struct{ Read, ReadKinds, Tell db.Query }
 }
 
 // New returns a store.
@@ -55,13 +55,13 @@ func New(d *db.DB) (*Store, error) {
 // another database it returns [ErrReset], with the current position to continue from. It runs one
 // statement.
 func (e *Store) Read(ctx context.Context, ws db.Workspace, after Cursor, kinds []string, limit int) ([]Event, Cursor, error) {
-	var filter any
+	q, args := e.q.Read, []any{after.xid, after.id, limit}
 	if len(kinds) > 0 {
 		text, err := db.JSON(kinds)
 		if err != nil {
 			return nil, after, err
 		}
-		filter = text
+		q, args = e.q.ReadKinds, append(args, text)
 	}
 	var found []Event
 	var present Cursor
@@ -75,7 +75,7 @@ func (e *Store) Read(ctx context.Context, ws db.Workspace, after Cursor, kinds [
 		}
 		found = append(found, row)
 		return nil
-	}, e.q.Read, after.xid, after.id, filter, limit)
+	}, q, args...)
 	switch {
 	case err != nil:
 		return nil, after, fmt.Errorf("read events: %w", err)

@@ -74,6 +74,18 @@ func TestReadIsOneStatement(t *testing.T) {
 	})
 }
 
+// TestAReadIsPlannedOnce for each way to read: with kinds and without.
+func TestAReadIsPlannedOnce(t *testing.T) {
+	w := newWorld(t, dbtest.OneConnection(t))
+	for range 3 {
+		w.read(t, event.Cursor{}, nil, 10)
+		w.read(t, event.Cursor{}, []string{"a"}, 10)
+	}
+	if n := w.Plans(t, "FROM events"); n != 2 {
+		t.Errorf("the plans of %d statements about events are kept, want 2", n)
+	}
+}
+
 // TestUndoneEventsAreNotSeen: nobody sees an event whose transaction was rolled back.
 func TestUndoneEventsAreNotSeen(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {

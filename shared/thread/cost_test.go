@@ -1,6 +1,7 @@
 package thread_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,7 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
 // TestOneThreadDoesNotReadTheOthers: what decides about one thread reads neither the queues of
@@ -93,5 +96,23 @@ func TestAPageOfThreadsReadsThePageAlone(t *testing.T) {
 		if t.Logf("%s: %d pages", name, plan.Pages()); plan.Pages() > 50*8 {
 			t.Errorf("%s reads %d pages for 50 threads: %s", name, plan.Pages(), plan)
 		}
+	}
+}
+
+// TestWhatEndsAHoldIsPlannedOnce, whether its holder lets go or it is taken away.
+func TestWhatEndsAHoldIsPlannedOnce(t *testing.T) {
+	w := newWorld(t, dbtest.OneConnection(t))
+	for i := range 3 {
+		th, a := w.open(t, fmt.Sprint(i)), w.begin(t, "", false)
+		w.mustLock(t, th, a, thread.Acquired)
+		w.must(t, func(ctx context.Context, tx *db.Tx) error { return w.threads.Unlock(ctx, tx, th, a) })
+		w.mustLock(t, th, a, thread.Acquired)
+		w.must(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.threads.ForceUnlock(ctx, tx, th)
+			return err
+		})
+	}
+	if n := w.Plans(t, "), heirs AS ("); n != 1 {
+		t.Errorf("the plans of %d statements that settle threads are kept, want 1", n)
 	}
 }

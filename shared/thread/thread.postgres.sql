@@ -146,7 +146,7 @@ WITH RECURSIVE head AS (
   SELECT t.*, coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4), false) AS idle, t.parked_until > lk_now() AS parked
     FROM (SELECT DISTINCT CAST(i.id AS uuid) AS id FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i (id)) i
    CROSS JOIN LATERAL (SELECT * FROM threads t WHERE t.workspace_id = $1 AND t.id = i.id OFFSET 0) t
-   WHERE CAST($3 AS uuid) IS NULL OR t.active_execution_id = $3
+   WHERE t.active_execution_id IS NOT DISTINCT FROM coalesce(CAST($3 AS uuid), t.active_execution_id)
       OR EXISTS (SELECT FROM executions e WHERE e.workspace_id = $1 AND e.id = t.active_execution_id AND e.status = 'waiting' OFFSET 0)
 ), stack AS (
   SELECT h.id AS thread, CAST(s.id AS uuid) AS id, s.n, h.idle, CASE WHEN h.parked AND CAST(s.id AS uuid) = h.parked_by THEN s.n END AS parked

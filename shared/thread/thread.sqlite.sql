@@ -111,7 +111,7 @@ WITH RECURSIVE head AS (
   SELECT t.*, coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4), false) AS idle, t.parked_until > lk_now() AS parked
     FROM threads t
    WHERE t.workspace_id = $1 AND t.id IN (SELECT i.value FROM json_each($2) i)
-     AND ($3 IS NULL OR t.active_execution_id = $3
+     AND (t.active_execution_id IS coalesce($3, t.active_execution_id)
        OR EXISTS (SELECT 1 FROM executions e WHERE e.workspace_id = $1 AND e.id = t.active_execution_id AND e.status = 'waiting'))
 ), stack AS (
   SELECT h.id AS thread, s.value AS id, s.key AS n, h.idle, CASE WHEN h.parked AND s.value = h.parked_by THEN s.key END AS parked

@@ -76,7 +76,3 @@ INSERT INTO projects (workspace_id, id, name, created_by, created_at, updated_at
 -- name: Begin
 -- What the answer of a spawner does.
 UPDATE agent_tasks SET status = 'RUNNING', started_at = lk_now(), version = version + 1, updated_at = lk_now() WHERE workspace_id = $1 AND id = $2 AND status = 'ASSIGNED';
-
--- name: Plans
--- global: about the connection
-SELECT count(*) FROM pg_prepared_statements WHERE from_sql AND statement LIKE '%' || $1 || '%';

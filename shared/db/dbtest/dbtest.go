@@ -129,13 +129,37 @@ func (e Env) open(conns int32, skew *db.Skew) (*db.DB, error) {
 	return postgres.Open(postgres.Config{URL: e.URL, MaxConns: conns, Schema: migrations.Latest(), Skew: skew})
 }
 
-// NewWorkspace adds a workspace with a unique slug.
-func NewWorkspace(t testing.TB, d *db.DB) db.Workspace {
+// OneConnection returns an environment on Postgres whose handle has one connection, for [Env.Plans].
+func OneConnection(t testing.TB) Env {
 	t.Helper()
-	var q struct{ AddWorkspace db.Query }
+	e := New(t, OnPostgres)
+	e.DB, e.Skew = e.Open(t, 1)
+	return e
+}
+
+// Plans returns how many plans the connection of [OneConnection] keeps of statements that have this part.
+func (e Env) Plans(t testing.TB, part string) (n int) {
+	t.Helper()
+	if err := e.DB.One(t.Context(), "", []any{&n}, load(t).Plans, part); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+type statements struct{ AddWorkspace, Plans db.Query }
+
+func load(t testing.TB) (q statements) {
+	t.Helper()
 	if err := db.Load(files, &q); err != nil {
 		t.Fatal(err)
 	}
+	return q
+}
+
+// NewWorkspace adds a workspace with a unique slug.
+func NewWorkspace(t testing.TB, d *db.DB) db.Workspace {
+	t.Helper()
+	q := load(t)
 	id := uuid.NewString()
 	if _, err := d.Exec(t.Context(), "", q.AddWorkspace, id, "test-"+id[:18], "Test "+t.Name()[:min(len(t.Name()), 200)]); err != nil {
 		t.Fatalf("add a workspace: %v", err)
