@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -28,27 +29,13 @@ func TestAStreamGoesOnInAnotherProcess(t *testing.T) {
 				first, _ := s.next()
 				thread, id := s.Header.Get("X-Thread-Id"), s.Header.Get("X-Execution-Id")
 				_ = s.Body.Close()
-				for _, held := range must(w.Lanes.List(t.Context(), w.Workspace, 10))(t) { // it never lets go of them itself
-					err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
-						_, err := w.Lanes.ForceRelease(ctx, tx, held.Lane)
-						return err
-					})
-					if err != nil {
-						t.Fatal(err)
-					}
-				}
-				close(drain)
+				w.loses(t, drain)
 
 				next := newWorld(t, e)
 				next.think(t, llmtest.Writes(answer))
 				path := "/api/v1/chat/" + thread + "/executions/" + id + "/events"
 				again := next.stream(t, http.MethodGet, path, "", "X-Session-Id", "ann", "Last-Event-ID", first.id)
-				e.Skew.Advance(time.Hour) // what is to go on is due
-				until(t, "the turn goes on", func() bool {
-					next.drain(t)
-					e, err := next.Runs.Get(t.Context(), next.Workspace, id)
-					return err == nil && e.Status.Ended()
-				})
+				next.goesOn(t, id)
 				said := "I am"
 				for _, e := range again.rest() {
 					switch e.kind {
@@ -77,6 +64,78 @@ func TestAStreamGoesOnInAnotherProcess(t *testing.T) {
 					t.Errorf("the response is %+v", r)
 				}
 			})
+		})
+	}
+}
+
+// loses takes all lanes from a process, which never lets go of them itself, and stops what it is at.
+func (w *world) loses(t testing.TB, drain chan struct{}) {
+	t.Helper()
+	for _, held := range must(w.Lanes.List(t.Context(), w.Workspace, 10))(t) {
+		err := w.Env.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Lanes.ForceRelease(ctx, tx, held.Lane)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(drain)
+}
+
+// goesOn has a turn that was cut off end in this process.
+func (w *world) goesOn(t testing.TB, id string) {
+	t.Helper()
+	w.Env.Skew.Advance(time.Hour) // what is to go on is due
+	until(t, "the turn goes on", func() bool {
+		w.drain(t)
+		e, err := w.Runs.Get(t.Context(), w.Workspace, id)
+		return err == nil && e.Status.Ended()
+	})
+}
+
+// TestAResponseGoesOnInAnotherProcess: a client that comes back gets what is missing of the same answer, and all of
+// another one, whether that is longer than what it has or not.
+func TestAResponseGoesOnInAnotherProcess(t *testing.T) {
+	for answer, behind := range map[string]string{
+		"I am here now.": " now.", "I am here": "",
+		"Here I am, as ever.": "\n\nHere I am, as ever.", "I am not": "\n\nI am not", "No.": "\n\nNo.",
+	} {
+		t.Run(answer, func(t *testing.T) {
+			drain := make(chan struct{})
+			w := onOne(t, func(h *chat.Handler) { h.Streams.Drain = drain })
+			h := newHeld()
+			w.think(t, h.then("I am here"))
+			s := w.stream(t, http.MethodPost, responses, `{"input":"Hi.","stream":true}`)
+			var had []event
+			for len(had) == 0 || had[len(had)-1].kind != "response.output_text.delta" {
+				e, ok := s.next()
+				if !ok {
+					t.Fatalf("it ends after %v", had)
+				}
+				had = append(had, e)
+			}
+			id, last := s.Header.Get("X-Execution-Id"), had[len(had)-1].id
+			_ = s.Body.Close()
+			w.loses(t, drain)
+
+			next := newWorld(t, w.Env)
+			next.think(t, llmtest.Writes(answer))
+			next.goesOn(t, id)
+			path := responses + "/resp_" + id + "?stream=true&starting_after=" + last
+			all, said, before := numberedOf(t, next.stream(t, http.MethodGet, path, "").rest()), "", must(strconv.Atoi(last))(t)
+			for _, n := range all {
+				if said += n.Delta; n.Seq <= before {
+					t.Errorf("the number %d stands behind %d", n.Seq, before)
+				}
+				before = n.Seq
+			}
+			if said != behind {
+				t.Errorf("behind %q comes %q, not %q", "I am here", said, behind)
+			}
+			if len(all) < 4 || all[len(all)-1].Type != "response.completed" || all[len(all)-4].Text != answer {
+				t.Errorf("it ends with %+v", all)
+			}
 		})
 	}
 }

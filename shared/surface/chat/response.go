@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"hash/crc32"
 	"strconv"
 	"unicode/utf8"
 
@@ -87,12 +88,23 @@ type responseUsage struct {
 
 // response is the voice of /v1/responses. The sequence number of an event says how much of the text
 // is told up to it, so that whoever comes back goes on behind it although the pieces are others then.
+// Its last byte is a checksum of that text: a model that was interrupted before its answer was recorded
+// gives another one, which is then told whole.
 type response struct {
 	responseBody
-	after int // nothing is told up to the event of this number; -1: all is
-	item  string
+	after   int // nothing is told up to the event of this number; -1: all is
+	item    string
+	sum     uint32 // of the text
+	unsure  bool   // it is not known yet whether the text is the one of which the client has a part
+	skipped int    // the bytes of another text that the client has, and what parts it from this one
 	prose
 }
+
+// maxSeq is the largest sequence number: some clients keep it in 32 bits.
+const maxSeq = 1<<31 - 1
+
+// sumBits are the bits of a sequence number that hold a checksum.
+const sumBits = 8
 
 func newResponse(body responseBody) *response {
 	body.Object, body.ToolChoice, body.Text.Format.Type = "response", "auto", "text"
@@ -145,13 +157,17 @@ func (s *response) answer(r turn.Reply) any {
 	return s.ended(r)
 }
 
-// The sequence numbers of the events before the text, and how many come behind it.
+// The sequence numbers of the events before the text. As many events come behind it.
 const (
 	createdSeq = iota
 	inProgressSeq
 	itemAddedSeq
 	partAddedSeq
+	endSeqs = iota
 )
+
+// goOnBehind has nothing told up to the event of a number.
+func (s *response) goOnBehind(seq int) { s.after, s.unsure = seq, seq>>sumBits > 0 }
 
 // fields are those of an event beside its type and number.
 type fields map[string]any
@@ -190,22 +206,50 @@ func (s *response) delta(b *bytes.Buffer, piece string) {
 	if piece == "" {
 		return
 	}
-	seq := partAddedSeq + s.all.Len()
-	if from := s.after - (seq - len(piece)); from > 0 && from < len(piece) {
+	before, told := s.sum, s.after>>sumBits
+	s.sum = crc32.Update(before, crc32.IEEETable, []byte(piece))
+	if s.unsure {
+		if s.all.Len() < told {
+			return
+		}
+		s.unsure = false
+		from := told - (s.all.Len() - len(piece))
+		if byte(crc32.Update(before, crc32.IEEETable, []byte(piece[:from]))) != byte(s.after) {
+			s.anew(b)
+			return
+		}
 		for from < len(piece) && !utf8.RuneStart(piece[from]) {
 			from++
 		}
-		piece = piece[from:]
+		if piece = piece[from:]; piece == "" {
+			return
+		}
 	}
+	s.tell(b, piece)
+}
+
+// anew tells the whole text to a client that has a part of another one.
+func (s *response) anew(b *bytes.Buffer) {
+	const apart = "\n\n"
+	s.skipped = s.after>>sumBits + len(apart)
+	s.tell(b, apart+s.all.String())
+}
+
+// tell tells a piece that ends where the text ends now.
+func (s *response) tell(b *bytes.Buffer, piece string) {
+	seq := (s.skipped+s.all.Len())<<sumBits | int(byte(s.sum))
 	s.writeEvent(b, seq, "response.output_text.delta", s.located(fields{"delta": piece, "logprobs": []struct{}{}}))
 }
 
 func (s *response) end(b *bytes.Buffer, r turn.Reply) {
 	s.delta(b, s.prose.end(r))
 	whole := s.all.String()
-	seq, done := partAddedSeq+len(whole), s.bodyOf(r, whole)
-	s.writeEvent(b, seq+1, "response.output_text.done", s.located(fields{"text": whole, "logprobs": []struct{}{}}))
-	s.writeEvent(b, seq+2, "response.content_part.done", s.located(fields{"part": partOf(whole)}))
-	s.writeEvent(b, seq+3, "response.output_item.done", fields{"output_index": 0, "item": done.Output[0]})
-	s.writeEvent(b, seq+4, "response."+string(done.Status), fields{"response": done})
+	if ended := (len(whole) + 1) << sumBits; s.unsure && (s.after < ended || s.after >= ended+endSeqs) {
+		s.anew(b) // the client has a longer text
+	}
+	seq, done := (s.skipped+len(whole)+1)<<sumBits, s.bodyOf(r, whole)
+	s.writeEvent(b, seq, "response.output_text.done", s.located(fields{"text": whole, "logprobs": []struct{}{}}))
+	s.writeEvent(b, seq+1, "response.content_part.done", s.located(fields{"part": partOf(whole)}))
+	s.writeEvent(b, seq+2, "response.output_item.done", fields{"output_index": 0, "item": done.Output[0]})
+	s.writeEvent(b, seq+3, "response."+string(done.Status), fields{"response": done})
 }

@@ -251,11 +251,11 @@ func (h *Handler) getResponse(w http.ResponseWriter, r *http.Request, v *visit) 
 	}
 	if after := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("starting_after")); after != "" {
 		n, err := strconv.Atoi(after)
-		if err != nil || n < 0 {
+		if err != nil || n < 0 || n > maxSeq {
 			h.refuse(w, r, bad("query.starting_after", "is the sequence_number of an event"))
 			return
 		}
-		as.after = n
+		as.goOnBehind(n)
 	}
 	h.follow(w, r, v, e.ID, turn.Position{}, as)
 }

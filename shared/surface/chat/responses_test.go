@@ -147,10 +147,10 @@ func TestAResponseIsStreamed(t *testing.T) {
 		if said != whole || last == nil || last.said() != whole || last.Status != "completed" || last.Usage == nil {
 			t.Errorf("it says %q, and ends with %+v", said, last)
 		}
-		for _, n := range append(all, numbered{Seq: 9}) { // nine: in the middle of a piece
+		for _, n := range all {
 			path := responses + "/" + last.ID + "?stream=true&starting_after=" + strconv.Itoa(n.Seq)
 			rest := numberedOf(t, w.stream(t, http.MethodGet, path, "").rest())
-			before, behind := min(max(n.Seq-3, 0), len(whole)), ""
+			before, behind := min(n.Seq>>8, len(whole)), ""
 			for _, m := range rest {
 				behind += m.Delta
 				if m.Seq <= n.Seq {
@@ -162,6 +162,12 @@ func TestAResponseIsStreamed(t *testing.T) {
 			}
 		}
 		path := responses + "/" + last.ID + "?stream=true"
+		for _, no := range []string{"-1", "1.5", "2147483648"} {
+			got := w.call(t, http.MethodGet, path+"&starting_after="+no, site, "")
+			if got.status != 400 || !strings.Contains(got.body, "starting_after") {
+				t.Errorf("behind %s: %d %s", no, got.status, got.body)
+			}
+		}
 		if got := kinds(numberedOf(t, w.stream(t, http.MethodGet, path, "").rest())); !slices.Equal(got, want) {
 			t.Errorf("from the beginning come %q", got)
 		}
