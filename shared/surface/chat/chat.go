@@ -94,6 +94,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("X-Content-Type-Options", "nosniff")
 	r = r.WithContext(trace.With(r.Context(), id))
 	defer h.finish(a, r, h.Clock())
+	intake.Expect(a, r, bodyTime) // also where nobody reads it
+
 	if p := path.Clean(r.URL.Path); p != r.URL.Path && p+"/" != r.URL.Path { // the mux would redirect, and repeat the path
 		h.refuse(a, r, noRoute)
 		return

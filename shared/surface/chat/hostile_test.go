@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
@@ -210,3 +211,65 @@ func TestOneNetworkLeavesRoomForOthers(t *testing.T) {
 		t.Errorf("once the bodies have ended, the network gets %d", got)
 	}
 }
+
+// TestABodyThatDoesNotComeEndsItsConnection, also where nobody reads it: the request is refused, or needs none.
+func TestABodyThatDoesNotComeEndsItsConnection(t *testing.T) {
+	w := onOne(t)
+	for name, c := range map[string]struct {
+		ask    string
+		status int
+	}{
+		"no key":       {"POST " + completions + " HTTP/1.1", 401},
+		"no such path": {"POST /v1/nope HTTP/1.1", 404},
+		"a read":       {"GET /v1/models HTTP/1.1\r\nOrigin: " + siteOrigin + "\r\nAuthorization: Bearer " + site, 200},
+		"a method":     {"PUT " + messages + " HTTP/1.1", 405},
+	} {
+		for _, length := range []string{"Content-Length: 1000", "Transfer-Encoding: chunked"} {
+			synctest.Test(t, func(t *testing.T) {
+				ours, theirs := net.Pipe()
+				defer ours.Close()
+				srv := &http.Server{Handler: w.Handler}
+				defer srv.Close()
+				one := &accepts{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
+				one.conn <- theirs
+				go func() { _ = srv.Serve(one) }()
+				begun := time.Now()
+				if err := ours.SetDeadline(begun.Add(time.Hour)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.WriteString(ours, c.ask+"\r\nHost: x\r\n"+length+"\r\n\r\n1"); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := io.ReadAll(ours)
+				if lived := time.Since(begun); err != nil || lived > 15*time.Second {
+					t.Errorf("%s, %s: the connection lived for %s: %v", name, length, lived, err)
+				}
+				if !strings.HasPrefix(string(answer), fmt.Sprintf("HTTP/1.1 %d ", c.status)) {
+					t.Errorf("%s, %s: it answered %.200q", name, length, answer)
+				}
+			})
+		}
+	}
+}
+
+// accepts is a listener of one connection.
+type accepts struct {
+	conn   chan net.Conn
+	closed chan struct{}
+}
+
+func (a *accepts) Accept() (net.Conn, error) {
+	select {
+	case c := <-a.conn:
+		return c, nil
+	case <-a.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (a *accepts) Close() error {
+	close(a.closed)
+	return nil
+}
+
+func (*accepts) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
