@@ -65,6 +65,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("X-Trace-Id", string(id))
 	head.Set("Cache-Control", "no-store")
 	head.Set("X-Content-Type-Options", "nosniff")
+	intake.Expect(w, r, bodyTime) // also of what nobody reads
 	status, body, p := h.take(ctx, w, r)
 	switch {
 	case p != nil:

@@ -528,3 +528,35 @@ func TestABodyThatTrickles(t *testing.T) {
 		t.Errorf("%d, %d rows", answer.StatusCode, len(w.rows(t)))
 	}
 }
+
+// deadlines notes until when a body may arrive.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	at time.Time
+}
+
+// SetReadDeadline is for [http.ResponseController].
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.at = at
+	return nil
+}
+
+// TestABodyHasADeadlineAlsoWhereNobodyReadsIt: net/http reads the rest of a body before it sends a refusal.
+func TestABodyHasADeadlineAlsoWhereNobodyReadsIt(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	for _, c := range []struct {
+		method, path, encoding string
+		status                 int
+	}{
+		{http.MethodPut, "/webhooks/" + w.slug + "/github", "", 405}, {http.MethodPost, "/webhooks/nope", "", 404},
+		{http.MethodPost, "/webhooks/" + w.slug + "/github", "gzip", 415},
+	} {
+		r := httptest.NewRequest(c.method, c.path, strings.NewReader("{}"))
+		r.Header.Set("Content-Encoding", c.encoding)
+		answer := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		w.ServeHTTP(answer, r)
+		if left := time.Until(answer.at); answer.Code != c.status || left <= 0 || left > 10*time.Second {
+			t.Errorf("%s %s: %d, and the body may arrive for %s", c.method, c.path, answer.Code, left)
+		}
+	}
+}
