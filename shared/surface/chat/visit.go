@@ -61,6 +61,7 @@ func (v *visit) identify(r *http.Request, user string) *problem.Problem {
 	if session := r.Header.Get(sessionHeader); session != "" {
 		at, name = "header."+sessionHeader, session
 	}
+	name = strings.Trim(name, " ") // which no header carries
 	if len(name) > maxName || !fit(name) {
 		return bad(at, "is a text of at most 256 bytes, without control characters")
 	}

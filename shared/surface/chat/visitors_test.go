@@ -342,3 +342,23 @@ func (w *world) set(t testing.TB, name string, v int64) {
 		t.Fatal(err)
 	}
 }
+
+// TestABlankAroundANameIsNoPartOfIt: no header carries it, so the visitor could not come back under the name that the
+// answer tells. A name of blanks is none.
+func TestABlankAroundANameIsNoPartOfIt(t *testing.T) {
+	w := onOne(t)
+	w.think(t, slices.Repeat([]llmtest.Writing{llmtest.Writes("Hello.")}, 4)...)
+	for user, want := range map[string]string{" ann ": "ann", "   ": ""} {
+		var first, second answered
+		got := w.post(t, messages, `{"message":"Hi.","user":"`+user+`"}`)
+		got.into(t, &first)
+		name := got.header.Get("X-Session-Id")
+		if want != "" && name != want || name == "" {
+			t.Errorf("%q is called %q", user, name)
+		}
+		w.post(t, messages, `{"message":"Hi."}`, "X-Session-Id", name).into(t, &second)
+		if first.ThreadID == "" || second.ThreadID != first.ThreadID {
+			t.Errorf("%q goes on in %q, not in %q", user, second.ThreadID, first.ThreadID)
+		}
+	}
+}
