@@ -39,7 +39,7 @@ func (r *Runner) Cancel(ctx context.Context, ws db.Workspace, id, by string, lim
 		return ErrNotYours
 	}
 	q := stopRequest{Execution: e.ID, Mode: cancelled, By: by}
-	err = r.stop(ctx, ws, q)
+	_, err = r.stop(ctx, ws, q)
 	if !errors.Is(err, db.ErrUnavailable) {
 		return err
 	}

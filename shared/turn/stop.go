@@ -59,24 +59,24 @@ func (r *Runner) requestStop(ctx context.Context, b *db.Batch, e execution.Execu
 // stop ends a turn's holds and its execution in one transaction, so that its process can write
 // nothing more. If the turn was stopped in a weaker way, stop completes the stronger way. It waits
 // at most 2 s for a transaction under a hold, and then returns [db.ErrUnavailable]. It returns
-// [ErrNoTurn] if the turn has ended.
-func (r *Runner) stop(ctx context.Context, ws db.Workspace, q stopRequest) error {
+// [ErrNoTurn] if the turn has ended, and else the effects that stay.
+func (r *Runner) stop(ctx context.Context, ws db.Workspace, q stopRequest) ([]Effect, error) {
 	e, err := r.Runs.Get(ctx, ws, q.Execution)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	was, ok := r.askedOf(e)
 	if !ok || !canStop(e, q.Mode) {
-		return ErrNoTurn
+		return nil, ErrNoTurn
 	}
 	skills, err := r.Skills(ctx, ws, e.Surface)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	kind, _ := r.kind(e.Surface)
 	s := &turn{Runner: r, kind: kind, ws: ws, multitask: q.Mode, asked: asked{By: q.By}, exec: execution.Execution{ID: q.Next}}
 	defer r.ends.signal(ws)
-	return r.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+	err = r.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
 		r.Lanes.Hurry(tx.Later())
 		if _, err := r.Lanes.ForceRelease(ctx, tx, e.Subject); err != nil {
 			return err
@@ -99,6 +99,7 @@ func (r *Runner) stop(ctx context.Context, ws db.Workspace, q stopRequest) error
 		r.Runs.Wake(tx.Later(), was.line(), e.ID)
 		return nil
 	})
+	return s.stays, err
 }
 
 // Stopper stops the turns that outbox rows name.
@@ -122,7 +123,7 @@ func (s Stopper) Handle(ctx context.Context, c outbox.Claimed) error {
 	last, cancel := lane.LastWritesWithin(ctx, stopLimit)
 	defer cancel()
 	for {
-		err := s.Runner.stop(last, c.Workspace, r)
+		_, err := s.Runner.stop(last, c.Workspace, r)
 		switch {
 		case errors.Is(err, ErrNoTurn), errors.Is(err, db.ErrNoRows):
 			return nil

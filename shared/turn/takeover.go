@@ -8,6 +8,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
@@ -27,11 +28,23 @@ var errMoved = errors.New("the lane's holder has changed")
 func (s *turn) takeOver(ctx context.Context, entry *work.Entry) error {
 	for met := ""; ; {
 		var b db.Batch
-		present := s.Lanes.PeekIn(&b, s.Lane)
+		present, in := s.Lanes.PeekIn(&b, s.Lane), new([]thread.Thread)
+		if s.kind.LocksThread && met == "" {
+			in = s.Threads.GetIn(&b, s.Thread)
+		}
 		if err := s.DB.Read(ctx, s.ws, &b); err != nil {
 			return err
 		}
 		if !present.Held() {
+			if len(*in) > 0 {
+				stopped, err := s.stopCutOff(ctx, (*in)[0].Lock)
+				if errors.Is(err, db.ErrUnavailable) && pause(ctx, firstPause) { // it goes on now
+					continue
+				}
+				if met = stopped; err != nil {
+					return err
+				}
+			}
 			h, err := s.Lanes.Acquire(ctx, s.request())
 			if _, busy := errors.AsType[*lane.BusyError](err); busy {
 				continue
@@ -75,6 +88,37 @@ func (s *turn) takeOver(ctx context.Context, entry *work.Entry) error {
 			return err
 		}
 	}
+}
+
+// stopCutOff ends the turn that has the lock of the thread, if it is one of this conversation, whose lane is free: its
+// process is gone, and it would have kept the lock until it goes on. stopCutOff returns its execution, or nothing if
+// there is no such turn.
+func (s *turn) stopCutOff(ctx context.Context, by thread.Lock) (string, error) {
+	if by.Holder == "" || by.Author != "" || by.Holder == s.exec.ID {
+		return "", nil
+	}
+	e, err := s.Runs.Get(ctx, s.ws, by.Holder)
+	if err != nil {
+		if errors.Is(err, db.ErrNoRows) {
+			err = nil
+		}
+		return "", err
+	}
+	was, ok := s.askedOf(e)
+	switch {
+	case !ok || was.Lane != s.Lane || e.Status != execution.Running && e.Status != execution.Parked:
+		return "", nil
+	case s.Limited && was.By != s.By:
+		return "", ErrNotYours
+	}
+	stays, err := s.stop(ctx, s.ws, stopRequest{Execution: e.ID, Mode: s.multitask, By: s.By, Next: s.exec.ID})
+	if errors.Is(err, ErrNoTurn) { // it has ended meanwhile
+		return "", nil
+	}
+	if err == nil {
+		s.stays = stays
+	}
+	return e.ID, err
 }
 
 // insist stores this turn and a request to stop the running one, in one transaction. It is used

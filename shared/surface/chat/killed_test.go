@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/surface/chat"
 )
@@ -136,6 +138,42 @@ func TestAResponseGoesOnInAnotherProcess(t *testing.T) {
 			if len(all) < 4 || all[len(all)-1].Type != "response.completed" || all[len(all)-4].Text != answer {
 				t.Errorf("it ends with %+v", all)
 			}
+		})
+	}
+}
+
+// TestATurnThatWasCutOffIsEndedByTheNext, as one is that is worked on: the next message waits for nothing.
+func TestATurnThatWasCutOffIsEndedByTheNext(t *testing.T) {
+	for mode, want := range map[string][]string{
+		"interrupt": {"user: Hi.", "assistant: This message was stopped before it was answered.", "user: Wait.", "assistant: Yes?"},
+		"rollback":  {"user: Wait.", "assistant: Yes?"},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+				drain := make(chan struct{})
+				w := newWorld(t, e, func(h *chat.Handler) { h.Streams.Drain = drain })
+				h := newHeld()
+				w.think(t, h.then("I am"))
+				s := w.stream(t, http.MethodPost, messages, `{"message":"Hi.","stream":true}`, "X-Session-Id", "ann")
+				s.next()
+				thread, id := s.Header.Get("X-Thread-Id"), s.Header.Get("X-Execution-Id")
+				_ = s.Body.Close()
+				w.loses(t, drain)
+
+				next := newWorld(t, e, func(h *chat.Handler) { h.Patience = time.Millisecond })
+				next.think(t, llmtest.Writes("Yes?"))
+				var a answered
+				next.post(t, messages, `{"message":"Wait.","multitask":"`+mode+`"}`, "X-Session-Id", "ann").into(t, &a)
+				if a.Status != "completed" || a.Answer != "Yes?" {
+					t.Errorf("the next message is answered with %+v", a)
+				}
+				if was := must(next.Runs.Get(t.Context(), next.Workspace, id))(t); was.Status != execution.Cancelled {
+					t.Errorf("the turn that was cut off is %s", was.Status)
+				}
+				if got := next.spoken(t, thread); !slices.Equal(got, want) {
+					t.Errorf("it was said: %q", got)
+				}
+			})
 		})
 	}
 }
