@@ -23,7 +23,7 @@ func (w *world) exported(t *testing.T) (*span.Exporter, func() []spantest.Span) 
 	x := span.New(span.Options{Endpoint: r.URL, Service: "lanekeeper-operate", Limit: time.Minute})
 	t.Cleanup(x.Close)
 	w.Reason.Spans = x
-	if e, ok := w.sender.Handlers[approval.Topic].(*approval.Executor); ok {
+	if e, ok := w.Sender.Handlers[approval.Topic].(*approval.Executor); ok {
 		e.Spans = x
 	}
 	return x, func() []spantest.Span {

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire/wiretest"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -35,8 +33,6 @@ func must[T any](v T, err error) func(testing.TB) T {
 		return v
 	}
 }
-
-func ids() string { return uuid.Must(uuid.NewV7()).String() }
 
 var traces = trace.NewSource(time.Now, rand.Reader)
 
