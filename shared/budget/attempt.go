@@ -75,6 +75,11 @@ func (s *Store) Lock(ctx context.Context, tx Tx, covers []Cover) (*Ledger, error
 		if slices.ContainsFunc(current, func(b Budget) bool { return !slices.Contains(locked, b.ID) }) {
 			continue // it was made meanwhile
 		}
+		if carried, err := s.carry(ctx, tx, current); err != nil {
+			return nil, err
+		} else if carried {
+			continue
+		}
 		return newLedger(current), nil
 	}
 	return nil, fmt.Errorf("lock budgets: %w", errPeriod)
@@ -145,7 +150,7 @@ func (s *Store) begin(ctx context.Context, tx Tx, scopes string) error {
 			if b.Capped {
 				money = b.MicroUSD.Allocated
 			}
-			out[i] = []any{b.Scope, b.ScopeID, b.Start, b.End, b.Start.UnixMicro(), b.End.UnixMicro(), ids[i], b.ID, b.Tokens.Allocated, money, b.CreatedBy}
+			out[i] = []any{b.Scope, b.ScopeID, b.Start, b.End, b.Start.UnixMicro(), b.End.UnixMicro(), ids[i], b.Tokens.Allocated, money, b.CreatedBy}
 		}
 		return encode(out)
 	}
@@ -165,10 +170,31 @@ func (s *Store) begin(ctx context.Context, tx Tx, scopes string) error {
 	if err != nil {
 		return err
 	}
-	all := rows()
-	tx.Later().Exec(s.q.InsertPeriods, all)
-	tx.Later().Exec(s.q.CarryOver, all)
-	_, err = tx.Exec(ctx, s.q.Recount, encode(ids))
+	tx.Later().Exec(s.q.InsertPeriods, rows())
+	return s.carryOver(ctx, tx, ids)
+}
+
+// carry takes what open attempts have reserved along into the present periods, which the caller has locked:
+// a call outside of tasks may have begun them, or a person planned them. It reports whether it has changed any.
+func (s *Store) carry(ctx context.Context, tx Tx, current []Budget) (bool, error) {
+	var behind []string
+	for _, b := range current {
+		if b.behind {
+			behind = append(behind, b.ID)
+		}
+	}
+	if len(behind) == 0 {
+		return false, nil
+	}
+	if err := s.carryOver(ctx, tx, behind); err != nil {
+		return false, fmt.Errorf("carry reservations over: %w", err)
+	}
+	return true, nil
+}
+
+func (s *Store) carryOver(ctx context.Context, tx Tx, ids []string) error {
+	tx.Later().Exec(s.q.CarryOver, encode(ids))
+	_, err := tx.Exec(ctx, s.q.Recount, encode(ids))
 	return err
 }
 

@@ -343,6 +343,52 @@ func TestANewPeriodTakesOpenReservationsAlong(t *testing.T) {
 	})
 }
 
+// TestWhateverBeginsAPeriodTakesOpenReservationsAlong: the first of a new period may be a call outside of tasks, and
+// a person may have planned that period.
+func TestWhateverBeginsAPeriodTakesOpenReservationsAlong(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		planned, call bool
+	}{
+		{"a call", false, true},
+		{"a call in a planned period", true, true},
+		{"an attempt in a planned period", true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, w world) {
+				short := w.month(budget.Global, "", 1000)
+				short.End = w.noon.Add(2 * time.Hour)
+				short = w.create(t, short)
+				if c.planned {
+					next := w.month(budget.Global, "", 1000)
+					next.Start = short.End
+					w.create(t, next)
+				}
+				open := budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}
+				number, _ := w.assign(t, open, 300, 0)
+				w.Skew.Advance(3 * time.Hour)
+				called := int64(0)
+				if c.call {
+					w.reserve(t, request("flowpilot", 10))
+					called = 10
+				}
+				_, refused := w.assign(t, budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}, 701, 0)
+				if refused == nil || refused.Remaining != 700-called {
+					t.Errorf("more than the new period has left: %+v", refused)
+				}
+				all := w.all(t)
+				if len(all) != 2 {
+					t.Fatalf("the budgets: %+v", all)
+				}
+				w.holds(t, short.ID, 0, 0)
+				w.holds(t, all[1].ID, 0, 300+called)
+				w.report(t, open, number, "demo", llm.Usage{PromptTokens: 50})
+				w.holds(t, all[1].ID, 50, 250+called)
+			})
+		})
+	}
+}
+
 // happened are the events of budgets.
 func (w world) happened(t testing.TB) (out []string) {
 	t.Helper()

@@ -89,8 +89,9 @@ type Budget struct {
 	CreatedBy            string
 	CreatedAt, UpdatedAt time.Time
 
-	lapse *time.Time // when the last of the live reservations ends
-	now   time.Time  // when the budget was read
+	lapse  *time.Time // when the last of the live reservations ends
+	now    time.Time  // when the budget was read
+	behind bool       // an open attempt has its reservation in an earlier period
 }
 
 // active reports whether the budget's period included the time when it was read.
@@ -101,7 +102,7 @@ func collect(into *[]Budget) func(db.Scan) error {
 		var money *int64
 		if err := scan(&b.ID, &b.Scope, &b.ScopeID, &b.Tokens.Allocated, &b.Tokens.Consumed, &b.Tokens.Reserved,
 			&money, &b.MicroUSD.Consumed, &b.MicroUSD.Reserved,
-			&b.Start, &b.End, &b.Version, &b.CreatedBy, &b.CreatedAt, &b.UpdatedAt, &b.lapse, &b.now); err != nil {
+			&b.Start, &b.End, &b.Version, &b.CreatedBy, &b.CreatedAt, &b.UpdatedAt, &b.lapse, &b.now, &b.behind); err != nil {
 			return err
 		}
 		if money != nil {

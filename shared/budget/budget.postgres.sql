@@ -120,7 +120,8 @@ SELECT b.id
 -- For each scope in $2 the newest budget that has begun, even if its period is over.
 SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
        b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
-       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now())
+       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()),
+       @behind
   FROM jsonb_array_elements(CAST($2 AS jsonb)) c
   JOIN usage_budgets b ON b.scope = c ->> 0 AND b.scope_id = c ->> 1
   LEFT JOIN usage_reservations r
@@ -142,14 +143,17 @@ SELECT CAST(c.place - 1 AS integer), min(b.period_start)
 
 -- name: InsertPeriods
 INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, allocated_micro_usd, period_start, period_end, created_by, created_at, updated_at)
-SELECT CAST($1 AS uuid), CAST(c ->> 6 AS uuid), c ->> 0, c ->> 1, CAST(c ->> 8 AS bigint), CAST(c ->> 9 AS bigint), CAST(c ->> 2 AS timestamptz),
-       CAST(c ->> 3 AS timestamptz), c ->> 10, lk_now(), lk_now()
+SELECT CAST($1 AS uuid), CAST(c ->> 6 AS uuid), c ->> 0, c ->> 1, CAST(c ->> 7 AS bigint), CAST(c ->> 8 AS bigint), CAST(c ->> 2 AS timestamptz),
+       CAST(c ->> 3 AS timestamptz), c ->> 9, lk_now(), lk_now()
   FROM jsonb_array_elements(CAST($2 AS jsonb)) c;
 
 -- name: CarryOver
-UPDATE usage_reservations r SET budget_id = CAST(c ->> 6 AS uuid)
-  FROM jsonb_array_elements(CAST($2 AS jsonb)) c
- WHERE r.workspace_id = $1 AND r.budget_id = CAST(c ->> 7 AS uuid) AND r.task_id IS NOT NULL AND r.settled_at IS NULL;
+-- What open attempts have reserved in earlier periods goes on in the periods in $2.
+UPDATE usage_reservations r SET budget_id = b.id
+  FROM usage_budgets b
+  JOIN usage_budgets o ON o.workspace_id = b.workspace_id AND o.scope = b.scope AND o.scope_id = b.scope_id AND o.period_start < b.period_start
+ WHERE b.workspace_id = $1 AND b.id IN (SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i)
+   AND r.workspace_id = $1 AND r.budget_id = o.id AND r.task_id IS NOT NULL AND r.settled_at IS NULL;
 
 -- name: Recount
 UPDATE usage_budgets SET

@@ -16,12 +16,21 @@ SELECT l.created_at, l.total_tokens AS tokens, l.cost_micro_usd AS micro_usd
          JOIN agent_usage_by_skill s ON s.workspace_id = b.workspace_id AND s.skill_name = b.scope_id AND s.created_at >= (SELECT since FROM w)
         WHERE b.workspace_id = $1 AND b.id = $2 AND b.scope = 'skill';
 
+-- part: behind
+-- Whether an attempt still has its reservation in the period before: somebody else than an attempt has begun this one.
+EXISTS (SELECT 1 FROM usage_reservations l
+               WHERE l.workspace_id = $1 AND l.settled_at IS NULL AND l.task_id IS NOT NULL
+                 AND l.budget_id = (SELECT p.id FROM usage_budgets p
+                                     WHERE p.workspace_id = $1 AND p.scope = b.scope AND p.scope_id = b.scope_id AND p.period_start < b.period_start
+                                     ORDER BY p.period_start DESC LIMIT 1))
+
 -- name: Look
 -- For the agent, the agent on the surface, all skills and the workspace: the newest budget that has
 -- begun, even if its period is over.
 SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
        b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
-       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now())
+       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()),
+       @behind
   FROM usage_budgets b
   LEFT JOIN usage_reservations r
          ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
@@ -35,7 +44,7 @@ SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.t
 -- name: Get
 SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
        b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
-       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now())
+       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()), false
   FROM usage_budgets b
   LEFT JOIN usage_reservations r
          ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
@@ -45,7 +54,7 @@ SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.t
 -- name: List
 SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
        b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
-       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now())
+       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()), false
   FROM usage_budgets b
   LEFT JOIN usage_reservations r
          ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())

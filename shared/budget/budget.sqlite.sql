@@ -100,7 +100,8 @@ SELECT b.id
 -- For each scope in $2 the newest budget that has begun, even if its period is over.
 SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, coalesce(sum(r.tokens), 0),
        b.allocated_micro_usd, b.consumed_micro_usd, coalesce(sum(r.micro_usd), 0),
-       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now())
+       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()),
+       @behind
   FROM json_each($2) c
   JOIN usage_budgets b ON b.workspace_id = $1 AND b.scope = c.value ->> 0 AND b.scope_id = c.value ->> 1
   LEFT JOIN usage_reservations r
@@ -120,13 +121,16 @@ SELECT c.key, min(b.period_start)
 
 -- name: InsertPeriods
 INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, allocated_micro_usd, period_start, period_end, created_by, created_at, updated_at)
-SELECT $1, c.value ->> 6, c.value ->> 0, c.value ->> 1, c.value ->> 8, c.value ->> 9, c.value ->> 4, c.value ->> 5, c.value ->> 10, lk_now(), lk_now()
+SELECT $1, c.value ->> 6, c.value ->> 0, c.value ->> 1, c.value ->> 7, c.value ->> 8, c.value ->> 4, c.value ->> 5, c.value ->> 9, lk_now(), lk_now()
   FROM json_each($2) c;
 
 -- name: CarryOver
-UPDATE usage_reservations SET budget_id = c.value ->> 6
-  FROM json_each($2) c
- WHERE workspace_id = $1 AND budget_id = c.value ->> 7 AND task_id IS NOT NULL AND settled_at IS NULL;
+-- What open attempts have reserved in earlier periods goes on in the periods in $2.
+UPDATE usage_reservations AS r SET budget_id = b.id
+  FROM usage_budgets b
+  JOIN usage_budgets o ON o.workspace_id = b.workspace_id AND o.scope = b.scope AND o.scope_id = b.scope_id AND o.period_start < b.period_start
+ WHERE b.workspace_id = $1 AND b.id IN (SELECT i.value FROM json_each($2) i)
+   AND r.workspace_id = $1 AND r.budget_id = o.id AND r.task_id IS NOT NULL AND r.settled_at IS NULL;
 
 -- name: Recount
 UPDATE usage_budgets SET

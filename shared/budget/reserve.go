@@ -64,7 +64,7 @@ func (r Request) check() error {
 // here returns the scope id of the agent's budgets on the surface.
 func (r Request) here() string { return r.Agent + ":" + string(r.Surface) }
 
-// errPeriod means that a budget's next period must be made first.
+// errPeriod means that a budget's next period must be made first, or that reservations were carried over into it.
 var errPeriod = errors.New("a period is over")
 
 // maxRolls is how often periods may end during one Reserve.
@@ -109,7 +109,7 @@ func (s *Store) Grant(req Request) (Reservation, error) {
 }
 
 func (s *Store) reserve(ctx context.Context, ws db.Workspace, req Request) (Reservation, error) {
-	r := Reservation{ID: s.ids(), Request: req}
+	r, carried := Reservation{ID: s.ids(), Request: req}, false
 	err := s.db.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
 		var locked []string
 		var over []Budget
@@ -127,11 +127,14 @@ func (s *Store) reserve(ctx context.Context, ws db.Workspace, req Request) (Rese
 		if len(due) > 0 || slices.ContainsFunc(over, func(b Budget) bool { return !slices.Contains(locked, b.ID) }) {
 			return errPeriod
 		}
+		var err error
+		if carried, err = s.carry(ctx, tx, over); err != nil || carried {
+			return err
+		}
 		p, unpriced := s.prices.dearest(append([]string{req.Model}, req.Others...)...)
 		if unpriced != nil && (req.Priced || slices.ContainsFunc(over, func(b Budget) bool { return b.Capped })) {
 			return unpriced
 		}
-		var err error
 		if r.Output, err = req.grant(over, p); err != nil || len(over) == 0 {
 			return err
 		}
@@ -144,6 +147,9 @@ func (s *Store) reserve(ctx context.Context, ws db.Workspace, req Request) (Rese
 		r.held = true
 		return nil
 	})
+	if err == nil && carried {
+		err = errPeriod
+	}
 	return r, err
 }
 
@@ -244,10 +250,18 @@ func (s *Store) roll(ctx context.Context, ws db.Workspace, req Request) error {
 		if err := tx.Flush(ctx); err != nil {
 			return err
 		}
+		var kept []string
 		for _, b := range due {
-			s.insert(tx.Later(), s.ids(), b)
+			id := s.ids()
+			s.insert(tx.Later(), id, b)
+			if b.CreatedBy != Automatic { // which bounds no attempts
+				kept = append(kept, id)
+			}
 		}
-		return nil
+		if len(kept) == 0 {
+			return nil
+		}
+		return s.carryOver(ctx, tx, kept)
 	})
 	if err != nil {
 		return fmt.Errorf("begin a period: %w", err)
