@@ -46,7 +46,7 @@ func (c *Coordinator) claim(ctx context.Context, tx Tx, id string) (task.Task, b
 		err := scan(&t.ID, &t.Attempt)
 		assigned = append(assigned, t)
 		return err
-	}, c.q.Oldest, id); err != nil || v.halted {
+	}, c.q.Oldest, id); err != nil || v.halted || slices.ContainsFunc(v.all, func(w worker) bool { return w.halted }) {
 		return task.Task{}, false, err
 	}
 	if len(assigned) > 0 {

@@ -328,6 +328,25 @@ func TestAnUnclaimedAssignmentGoesBack(t *testing.T) {
 	})
 }
 
+// TestAStoppedAgentBeginsNothing: a kill switch also keeps an agent from what it was assigned before.
+func TestAStoppedAgentBeginsNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.register(t, agent.Agent{Name: "stopped"})[0]
+		id := w.create(t, draft("assigned"))[0]
+		w.cycle(t)
+		if is := w.get(t, id); is.Status != task.Assigned {
+			t.Fatalf("the task is %s", is.Status)
+		}
+		w.exec(t, w.q.Stop, ids(), "agent", "stopped")
+		if is, ok, err := w.c.Claim(t.Context(), w.Workspace, a); ok || err != nil {
+			t.Errorf("a stopped agent gets %+v, %v", is, err)
+		}
+		if r := w.pass(t, 6*time.Minute, func() { w.exec(t, w.q.BeatAll) }); r.Unclaimed != 1 {
+			t.Errorf("what it does not begin: %+v", r)
+		}
+	})
+}
+
 // TestASilentTaskIsRecovered has an agent that never sends a heartbeat claim a task and vanish.
 func TestASilentTaskIsRecovered(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {

@@ -76,3 +76,6 @@ INSERT INTO projects (workspace_id, id, name, created_by, created_at, updated_at
 -- name: Begin
 -- What the answer of a spawner does.
 UPDATE agent_tasks SET status = 'RUNNING', started_at = lk_now(), version = version + 1, updated_at = lk_now() WHERE workspace_id = $1 AND id = $2 AND status = 'ASSIGNED';
+
+-- name: Stop
+INSERT INTO kill_switches (workspace_id, id, scope, target, set_by, set_at) VALUES ($1, $2, $3, $4, 'user:ada', lk_now());
