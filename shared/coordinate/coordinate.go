@@ -66,7 +66,7 @@ type queries struct {
 	LockDoubtful, LockAgents, UpdateAgents, LockTasks, LockThese, Doubtful db.Query
 	WaitingOf, Move, EndAttempts, Warn, Logs, Done                         db.Query
 	Queues, Candidates, Pick, Assign, Attempts, Oldest, Start, Session     db.Query
-	Strike, Closed, Circuit, Model                                         db.Query
+	Strike, Closed, Circuit, Model, HaltedAgent                            db.Query
 }
 
 // Coordinator runs the cycles of all workspaces. All fields are set before [Coordinator.Open].

@@ -28,6 +28,11 @@ SELECT a.id, a.name, a.status, a.capabilities, a.coordinator_enabled, a.max_conc
 -- name: Halted
 SELECT EXISTS (SELECT 1 FROM kill_switches WHERE workspace_id = $1 AND released_at IS NULL AND scope = 'workspace');
 
+-- name: HaltedAgent
+-- Whether a kill switch stops the workspace or an agent, by its name or its id.
+SELECT EXISTS (SELECT 1 FROM kill_switches
+                WHERE workspace_id = $1 AND released_at IS NULL AND (scope = 'workspace' OR scope = 'agent' AND target IN ($2, $3)));
+
 -- name: Circuits
 SELECT target, failures, open_until, coalesce(open_until > lk_now(), false), last_error FROM spawner_circuits WHERE workspace_id = $1 AND failures > 0;
 

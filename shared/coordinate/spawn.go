@@ -100,10 +100,10 @@ func (s *Starter) Handle(ctx context.Context, row outbox.Claimed) error {
 		return fmt.Errorf("start an agent: %w", err)
 	}
 	target := worker{Agent: a}.target()
-	if open, err := s.circuitOpen(ctx, row.Workspace, target); err != nil {
+	if why, err := s.heldUp(ctx, row.Workspace, a, target); err != nil {
 		return err
-	} else if open {
-		return s.settle(ctx, row, &r, func(d doubt) decision { return d.giveBack("the circuit of its spawner is open") })
+	} else if why != "" {
+		return s.settle(ctx, row, &r, func(d doubt) decision { return d.giveBack(why) })
 	}
 	if refused, err := s.headroom(ctx, row.Workspace, t, a); err != nil {
 		return err
@@ -191,14 +191,28 @@ func (s *Starter) failed(ctx context.Context, row outbox.Claimed, r startRow, ta
 	})
 }
 
-func (s *Starter) circuitOpen(ctx context.Context, ws db.Workspace, target string) (open bool, err error) {
-	err = s.DB.Each(ctx, ws, func(scan db.Scan) error {
+// heldUp returns why an agent is not started now although it has a task: a kill switch or the circuit of its
+// spawner. It is empty if nothing speaks against it.
+func (s *Starter) heldUp(ctx context.Context, ws db.Workspace, a agent.Agent, target string) (why string, err error) {
+	var b db.Batch
+	var halted, open bool
+	b.One([]any{&halted}, s.q.HaltedAgent, a.Name, a.ID)
+	b.Each(func(scan db.Scan) error {
 		var failures int
 		var until *time.Time
 		var last string
 		return scan(&failures, &until, &open, db.Optional(&last))
 	}, s.q.Circuit, target)
-	return open, err
+	if err := s.DB.Read(ctx, ws, &b); err != nil {
+		return "", fmt.Errorf("look whether an agent may be started: %w", err)
+	}
+	switch {
+	case halted:
+		return "a kill switch stops its agent", nil
+	case open:
+		return "the circuit of its spawner is open", nil
+	}
+	return "", nil
 }
 
 // settle marks the row as handled, together with what it means for the task, if that is still in the

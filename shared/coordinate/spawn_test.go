@@ -275,6 +275,31 @@ func TestAnOpenCircuitKeepsTasksWaiting(t *testing.T) {
 	})
 }
 
+// TestNobodyIsStartedWhileStopped: a kill switch comes between an assignment and its start.
+func TestNobodyIsStartedWhileStopped(t *testing.T) {
+	for _, c := range []struct{ scope, target string }{{"workspace", ""}, {"agent", "a"}} {
+		t.Run(c.scope, func(t *testing.T) {
+			onEach(t, func(t *testing.T, w world) {
+				g := newGateway(t)
+				w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnHTTP})
+				id := w.create(t, draft("waits"))[0]
+				if r := w.cycle(t); r.Assigned != 1 {
+					t.Fatalf("%+v", r)
+				}
+				w.exec(t, w.q.Stop, ids(), c.scope, c.target)
+				w.drain(t, w.sender(t, g, "127.0.0.1"))
+				if is := w.get(t, id); g.calls() != 0 || is.Status != task.Pending || is.Retries != 0 {
+					t.Errorf("after %d starts it is %+v", g.calls(), is)
+				}
+				if r := w.cycle(t); r.Assigned != 0 {
+					t.Errorf("while stopped: %+v", r)
+				}
+				w.sound(t)
+			})
+		})
+	}
+}
+
 // TestALateAnswerChangesNothing has the task taken away while the gateway thinks.
 func TestALateAnswerChangesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
