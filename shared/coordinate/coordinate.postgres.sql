@@ -36,7 +36,8 @@ UPDATE agents AS a SET
 -- name: LockTasks
 -- The tasks that time, an agent or a spawner has decided about, and those in the list. An array is
 -- computed once, also where the statistics know nothing of many new tasks yet. A task is late by the later of its
--- estimated completion and the end of its estimated duration, and never before it has begun.
+-- estimated completion and the end of its estimated duration, and never before it has begun. One of the built-in
+-- worker is unattended while no row of the outbox has it worked on: its agent was of another kind, or the row is lost.
 SELECT t.id FROM agent_tasks t
  WHERE t.workspace_id = $1 AND t.id = ANY (ARRAY(
    SELECT w.id FROM agent_tasks w LEFT JOIN agents a ON a.workspace_id = w.workspace_id AND a.id = w.agent_id
@@ -45,7 +46,9 @@ SELECT t.id FROM agent_tasks t
         OR w.status = 'ASSIGNED' AND w.assigned_at <= lk_plus((SELECT lk_now()), $3)
         OR w.status = 'RUNNING' AND lk_plus(w.started_at, coalesce(w.estimated_duration_minutes, 0) * CAST(60000 AS bigint)) <= lk_plus((SELECT lk_now()), $4)
            AND coalesce(w.estimated_completion_at <= lk_plus((SELECT lk_now()), $4), w.estimated_duration_minutes IS NOT NULL)
-        OR w.status = 'RUNNING' AND a.last_seen_at IS NULL AND w.updated_at <= lk_plus((SELECT lk_now()), $5))
+        OR w.status = 'RUNNING' AND a.last_seen_at IS NULL AND w.updated_at <= lk_plus((SELECT lk_now()), $5)
+        OR w.status = 'RUNNING' AND a.spawner = 'builtin' AND w.updated_at <= lk_plus((SELECT lk_now()), $3)
+           AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.key = 'worker:' || CAST(w.id AS text) AND o.status IN ('queued', 'ready', 'sending')))
    UNION ALL
    SELECT b.id FROM agent_tasks b WHERE b.workspace_id = $1 AND b.next_attempt_at <= (SELECT lk_now())
    UNION ALL
@@ -68,6 +71,8 @@ SELECT t.id, t.title, t.status, t.cancelled, t.attempt, t.agent_id, t.session_ke
          AND coalesce(t.estimated_completion_at <= lk_plus(lk_now(), $4), t.estimated_duration_minutes IS NOT NULL), false), n.warned_at IS NOT NULL,
        coalesce(n.warned_at <= lk_plus(lk_now(), $6) AND t.updated_at <= lk_plus(lk_now(), $6), false),
        a.last_seen_at IS NULL AND t.updated_at <= lk_plus(lk_now(), $5),
+       coalesce(a.spawner = 'builtin', false) AND t.updated_at <= lk_plus(lk_now(), $3)
+         AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.key = 'worker:' || CAST(t.id AS text) AND o.status IN ('queued', 'ready', 'sending')),
        (SELECT o.status FROM outbox o WHERE o.workspace_id = $1 AND o.key = 'task:' || CAST(t.id AS text) || ':' || CAST(t.attempt AS text))
   FROM agent_tasks t
   LEFT JOIN agents a ON a.workspace_id = t.workspace_id AND a.id = t.agent_id

@@ -26,6 +26,7 @@ type doubt struct {
 	warned      bool // its agent was told that it is late
 	idle        bool // and has not reported since
 	silent      bool // its agent never sent a heartbeat, and has not reported for long
+	unattended  bool // nothing has the built-in worker work on it
 	spawn       outbox.Status
 }
 
@@ -33,7 +34,7 @@ func doubts(into *[]doubt) func(db.Scan) error {
 	return db.Append(into, func(scan db.Scan, d *doubt) error {
 		return scan(&d.ID, &d.Title, &d.Status, &d.Cancelled, &d.Attempt, db.Optional(&d.Agent), db.Optional(&d.Session), &d.Retries, &d.MaxRetries,
 			&d.BackoffSeconds, &d.Priority, &d.strikes, &d.raised, db.Optional(&d.Thread), &d.lost, &d.agentStatus, &d.spawner, &d.due, &d.unclaimed,
-			&d.late, &d.warned, &d.idle, &d.silent, db.Optional(&d.spawn))
+			&d.late, &d.warned, &d.idle, &d.silent, &d.unattended, db.Optional(&d.spawn))
 	})
 }
 
@@ -168,6 +169,8 @@ func (d doubt) decide(mass bool, random float64) (decision, bool) {
 		return d.giveBack("nobody has begun it for " + claimWithin.String()), true
 	case d.Status == task.Assigned && d.unclaimed && !d.spawn.Open():
 		return d.lose(recovered, task.Recovery, "spawn_failed", false, false, random), true
+	case d.Status == task.Running && d.unattended:
+		return d.lose(recovered, task.Recovery, "agent_unattended", false, false, random), true
 	case d.Status == task.Running && d.late && d.warned && d.idle:
 		out := d.lose(timedOut, task.Timeout, "timeout", true, false, random)
 		if out.move.Becomes == task.Aborted && !d.raised {

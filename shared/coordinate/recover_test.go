@@ -362,6 +362,27 @@ func TestASilentTaskIsRecovered(t *testing.T) {
 	})
 }
 
+// TestAnAgentThatBecomesBuiltInKeepsNoTask: nobody works on it any more, and the built-in worker does not know of it.
+func TestAnAgentThatBecomesBuiltInKeepsNoTask(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.register(t, agent.Agent{Name: "changes"})[0]
+		id := w.create(t, draft("running"))[0]
+		w.cycle(t)
+		w.claim(t, a)
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, _, err := w.agents.Register(ctx, tx, agent.Agent{ID: a, Name: "changes", Spawner: agent.SpawnBuiltin, CoordinatorEnabled: true, CreatedBy: "user:ada"})
+			return err
+		})
+		if r := w.pass(t, 4*time.Minute, nil); r.Recovered != 0 {
+			t.Errorf("after 4 minutes: %+v", r)
+		}
+		r := w.pass(t, 2*time.Minute, nil)
+		if is := w.get(t, id); r.Recovered != 1 || is.Status != task.Aborted || is.Retries != 1 || is.LastError != "agent_unattended" {
+			t.Errorf("after 6 minutes: %+v, %+v", r, is)
+		}
+	})
+}
+
 // TestCommandsAreCarriedOut tries one after the other.
 func TestCommandsAreCarriedOut(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
