@@ -107,8 +107,21 @@ func TestOrdersFollowFromTheRows(t *testing.T) {
 			want   agent.Order
 		}{
 			{"it runs", func(string, string) {}, agent.Order{Order: "continue", Attempt: 1}},
-			{"it is a bit late", func(task, _ string) { w.exec(t, w.q.Late, task, -29*60_000) }, agent.Order{Order: "continue", Attempt: 1}},
-			{"it is late", func(task, _ string) { w.exec(t, w.q.Late, task, -31*60_000) },
+			{"it is a bit late", func(task, _ string) {
+				w.exec(t, w.q.LongRun, task, -60*60_000, nil)
+				w.exec(t, w.q.Late, task, -29*60_000)
+			}, agent.Order{Order: "continue", Attempt: 1}},
+			{"it was late before it began", func(task, _ string) { w.exec(t, w.q.Late, task, -600*60_000) }, agent.Order{Order: "continue", Attempt: 1}},
+			{"its duration is not over", func(task, _ string) {
+				w.exec(t, w.q.LongRun, task, -60*60_000, 31)
+				w.exec(t, w.q.Late, task, -600*60_000)
+			}, agent.Order{Order: "continue", Attempt: 1}},
+			{"its duration is over", func(task, _ string) { w.exec(t, w.q.LongRun, task, -60*60_000, 29) },
+				agent.Order{Order: "warn", Attempt: 1, Reason: "the task is more than 30 minutes past its estimated completion"}},
+			{"it is late", func(task, _ string) {
+				w.exec(t, w.q.LongRun, task, -60*60_000, nil)
+				w.exec(t, w.q.Late, task, -31*60_000)
+			},
 				agent.Order{Order: "warn", Attempt: 1, Reason: "the task is more than 30 minutes past its estimated completion"}},
 			{"it was paused", func(task, _ string) { w.ended(t, task, "PAUSED", "paused", "", false) },
 				agent.Order{Order: "pause", Attempt: 1, Reason: "the task was paused"}},
