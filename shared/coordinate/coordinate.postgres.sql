@@ -38,9 +38,10 @@ UPDATE agents AS a SET
 -- computed once, also where the statistics know nothing of many new tasks yet. A task is late by the later of its
 -- estimated completion and the end of its estimated duration, and never before it has begun. One of the built-in
 -- worker is unattended while no row of the outbox has it worked on: its agent was of another kind, or the row is lost.
+-- The list is locked as a whole: its tasks are decided about together.
 SELECT t.id FROM agent_tasks t
  WHERE t.workspace_id = $1 AND t.id = ANY (ARRAY(
-   SELECT w.id FROM agent_tasks w LEFT JOIN agents a ON a.workspace_id = w.workspace_id AND a.id = w.agent_id
+  (SELECT w.id FROM agent_tasks w LEFT JOIN agents a ON a.workspace_id = w.workspace_id AND a.id = w.agent_id
     WHERE w.workspace_id = $1 AND w.status IN ('ASSIGNED', 'RUNNING')
       AND (a.id IS NULL OR a.status IN ('ERROR', 'TERMINATED')
         OR w.status = 'ASSIGNED' AND w.assigned_at <= lk_plus((SELECT lk_now()), $3)
@@ -49,12 +50,12 @@ SELECT t.id FROM agent_tasks t
         OR w.status = 'RUNNING' AND a.last_seen_at IS NULL AND w.updated_at <= lk_plus((SELECT lk_now()), $5)
         OR w.status = 'RUNNING' AND a.spawner = 'builtin' AND w.updated_at <= lk_plus((SELECT lk_now()), $3)
            AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.key = 'worker:' || CAST(w.id AS text) AND o.status IN ('queued', 'ready', 'sending')))
+     LIMIT 5000)
    UNION ALL
-   SELECT b.id FROM agent_tasks b WHERE b.workspace_id = $1 AND b.next_attempt_at <= (SELECT lk_now())
+  (SELECT b.id FROM agent_tasks b WHERE b.workspace_id = $1 AND b.next_attempt_at <= (SELECT lk_now()) LIMIT 5000)
    UNION ALL
    SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i))
  ORDER BY t.id
- LIMIT 5000
    FOR NO KEY UPDATE OF t;
 
 -- name: LockThese

@@ -33,7 +33,7 @@ UPDATE agents AS a SET
 -- name: LockTasks
 SELECT t.id FROM agent_tasks t
  WHERE t.workspace_id = $1 AND t.id IN (
-   SELECT w.id FROM agent_tasks w LEFT JOIN agents a ON a.workspace_id = w.workspace_id AND a.id = w.agent_id
+   SELECT w.id FROM (SELECT w.id FROM agent_tasks w LEFT JOIN agents a ON a.workspace_id = w.workspace_id AND a.id = w.agent_id
     WHERE w.workspace_id = $1 AND w.status IN ('ASSIGNED', 'RUNNING')
       AND (a.id IS NULL OR a.status IN ('ERROR', 'TERMINATED')
         OR w.status = 'ASSIGNED' AND w.assigned_at <= lk_plus((SELECT lk_now()), $3)
@@ -42,12 +42,12 @@ SELECT t.id FROM agent_tasks t
         OR w.status = 'RUNNING' AND a.last_seen_at IS NULL AND w.updated_at <= lk_plus((SELECT lk_now()), $5)
         OR w.status = 'RUNNING' AND a.spawner = 'builtin' AND w.updated_at <= lk_plus((SELECT lk_now()), $3)
            AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.key = 'worker:' || w.id AND o.status IN ('queued', 'ready', 'sending')))
+     LIMIT 5000) w
    UNION ALL
-   SELECT b.id FROM agent_tasks b WHERE b.workspace_id = $1 AND b.next_attempt_at <= (SELECT lk_now())
+   SELECT b.id FROM (SELECT b.id FROM agent_tasks b WHERE b.workspace_id = $1 AND b.next_attempt_at <= (SELECT lk_now()) LIMIT 5000) b
    UNION ALL
    SELECT i.value FROM json_each($2) i)
- ORDER BY t.id
- LIMIT 5000;
+ ORDER BY t.id;
 
 -- name: LockThese
 SELECT t.id FROM agent_tasks t

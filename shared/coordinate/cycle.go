@@ -139,7 +139,11 @@ func (r *round) tend(ctx context.Context) error {
 		}
 		v := watch(all, locked, r.watching)
 		list := r.obey(orders, all, locked, &v)
-		for _, d := range doom(waiting) {
+		for i, d := range doom(waiting) {
+			if i >= mostDoomed && d.path == nil { // a cycle is seen as a whole or not at all
+				r.again = true
+				break
+			}
 			list = append(list, d.task)
 			if d.on != "" {
 				list = append(list, d.on)
@@ -255,6 +259,9 @@ func (s spending) decide(d doubt) (decision, bool) {
 	}
 	return decision{}, false
 }
+
+// mostDoomed is how many tasks that can't begin any more one round ends. The next one goes on behind them.
+const mostDoomed = 5000
 
 // maxTold bounds the cycles of dependencies that one round tells of; each task's log has its own.
 const maxTold = 20

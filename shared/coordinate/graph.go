@@ -44,16 +44,17 @@ func (g *graph) add(task, on string) {
 }
 
 // doom finds all tasks that can't begin any more: those in a cycle, those that depend on one that
-// can't be completed, and those that depend on these. The order is by id.
+// can't be completed, and those that depend on these. The cycles come first, and each other task comes after the one
+// because of which it can't begin.
 func doom(all []edge) []doomed {
 	slices.SortFunc(all, func(a, b edge) int { return cmp.Or(cmp.Compare(a.task, b.task), cmp.Compare(a.on, b.on)) })
 	waiting := newGraph()
-	found := map[string]doomed{}
-	var queue []string
+	found := map[string]bool{}
+	var out []doomed
 	note := func(d doomed) {
-		if _, known := found[d.task]; !known {
-			found[d.task] = d
-			queue = append(queue, d.task)
+		if !found[d.task] {
+			found[d.task] = true
+			out = append(out, d)
 		}
 	}
 	for _, e := range all {
@@ -71,18 +72,11 @@ func doom(all []edge) []doomed {
 			note(doomed{task: e.task, on: e.on})
 		}
 	}
-	for len(queue) > 0 {
-		id := queue[0]
-		queue = queue[1:]
-		for _, by := range waiting.by[id] {
-			note(doomed{task: by, on: id})
+	for i := 0; i < len(out); i++ {
+		for _, by := range waiting.by[out[i].task] {
+			note(doomed{task: by, on: out[i].task})
 		}
 	}
-	out := make([]doomed, 0, len(found))
-	for _, d := range found {
-		out = append(out, d)
-	}
-	slices.SortFunc(out, func(a, b doomed) int { return cmp.Compare(a.task, b.task) })
 	return out
 }
 
@@ -173,6 +167,10 @@ func walk(root string, next map[string][]string, within, seen map[string]bool) (
 // around returns a shortest path from the first of some connected tasks back to it.
 func (g *graph) around(members []string) []string {
 	start := members[0]
+	within := map[string]bool{}
+	for _, id := range members {
+		within[id] = true
+	}
 	before := map[string]string{}
 	queue := []string{start}
 	for len(queue) > 0 {
@@ -187,7 +185,7 @@ func (g *graph) around(members []string) []string {
 				slices.Reverse(path[1:])
 				return append(path, start)
 			}
-			if _, seen := before[to]; !seen && slices.Contains(members, to) {
+			if _, seen := before[to]; !seen && within[to] {
 				before[to] = id
 				queue = append(queue, to)
 			}

@@ -94,3 +94,34 @@ func TestALongCycleIsTold(t *testing.T) {
 		t.Errorf("%d events", n)
 	}
 }
+
+// TestMoreThanOneRoundLocks: what can't begin any more may be so many tasks that one round does not end all of
+// them. In a row, those behind the failed one have the lower ids.
+func TestMoreThanOneRoundLocks(t *testing.T) {
+	row := func(w world, of []string) {
+		w.exec(t, w.q.Row)
+		w.exec(t, w.q.Failed, of[len(of)-1])
+	}
+	for _, c := range []struct {
+		name  string
+		on    string
+		edges func(w world, of []string)
+		fail  int
+	}{
+		{"a row on SQLite", dbtest.OnSQLite, row, 5199},
+		{"a row on Postgres", dbtest.OnPostgres, row, 5199},
+		{"a cycle", dbtest.OnSQLite, func(w world, _ []string) { w.exec(t, w.q.Circle) }, 5200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, dbtest.New(t, c.on))
+			drafts := make([]task.Task, 5200)
+			for i := range drafts {
+				drafts[i] = draft(fmt.Sprint(i))
+			}
+			c.edges(w, w.create(t, drafts...))
+			if r := w.cycle(t); r.Failed != c.fail {
+				t.Errorf("%d tasks fail, want %d", r.Failed, c.fail)
+			}
+		})
+	}
+}

@@ -33,6 +33,14 @@ INSERT INTO agent_task_dependencies (workspace_id, task_id, depends_on) VALUES (
 INSERT INTO agent_task_dependencies (workspace_id, task_id, depends_on)
 SELECT $1, id, coalesce(lead(id) OVER (ORDER BY id), first_value(id) OVER (ORDER BY id)) FROM agent_tasks WHERE workspace_id = $1;
 
+-- name: Row
+-- Each task depends on the next one.
+INSERT INTO agent_task_dependencies (workspace_id, task_id, depends_on)
+SELECT workspace_id, id, next FROM (SELECT workspace_id, id, lead(id) OVER (ORDER BY id) AS next FROM agent_tasks WHERE workspace_id = $1) t WHERE next IS NOT NULL;
+
+-- name: Failed
+UPDATE agent_tasks SET status = 'FAILED', failed_at = lk_now() WHERE workspace_id = $1 AND id = $2;
+
 -- name: Estimated
 UPDATE agent_tasks SET estimated_completion_at = lk_plus(lk_now(), CAST($3 AS bigint)), estimated_duration_minutes = CAST($4 AS integer) WHERE workspace_id = $1 AND id = $2;
 
