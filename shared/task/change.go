@@ -85,6 +85,10 @@ func (s *Store) Patch(ctx context.Context, tx Tx, id, actor string, match func(T
 		}
 	}
 	switch {
+	case p.Status != nil && *p.Status == Paused && t.Status == Paused && t.StatusReason != "":
+		held := tx.Later().Exec(s.q.Pause, t.ID, t.Status, t.Attempt, nil)
+		s.log(ctx, tx, t, Entry{Event: Transition, Message: "the task stays paused until a person resumes it", Actor: actor})
+		return s.after(ctx, tx, t.ID, held)
 	case p.Status == nil || *p.Status == t.Status:
 		return s.read(ctx, tx, id)
 	case *p.Status == Paused:

@@ -39,3 +39,27 @@ func TestATaskMatchesAsItIsNow(t *testing.T) {
 		}
 	})
 }
+
+// TestAPersonsPauseLasts: a person pauses a task that a budget has paused already, and the budget no longer resumes it.
+func TestAPersonsPauseLasts(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		is := w.create(t, draft("one"))
+		w.assign(t, is.ID)
+		if _, err := w.change(t, func(ctx context.Context, tx *db.Tx) (task.Task, error) {
+			return w.s.Pause(ctx, tx, is.ID, "coordinator", "Budget exceeded", "it is spent")
+		}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := w.become(t, is.ID, task.Paused)
+		if err != nil || got.Status != task.Paused || got.StatusReason != "" {
+			t.Errorf("%s, %q, %v", got.Status, got.StatusReason, err)
+		}
+		again, err := w.become(t, is.ID, task.Paused)
+		if err != nil || again.Version != got.Version {
+			t.Errorf("once more: version %d after %d, %v", again.Version, got.Version, err)
+		}
+		if got, err = w.become(t, is.ID, task.Pending); err != nil || got.Status != task.Pending {
+			t.Errorf("resumed by hand: %s, %v", got.Status, err)
+		}
+	})
+}
