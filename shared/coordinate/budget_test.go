@@ -142,6 +142,44 @@ func TestASpentBudgetPausesAndResumes(t *testing.T) {
 	})
 }
 
+// TestAPauseBetweenReadAndLockLasts: a person pauses a task while a cycle, which has read that its budget has room
+// again, waits for its row.
+func TestAPauseBetweenReadAndLockLasts(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnPostgres)) // SQLite has one writer
+	w.c.Budgets = budgets(t, w.DB)
+	b := w.allocate(t, 1000)
+	a := w.register(t, agent.Agent{Name: "a"})[0]
+	id := w.create(t, costs("spends", 500, 5))[0]
+	w.claim(t, a)
+	w.spend(t, a, 1200)
+	if r := w.cycle(t); r.Paused != 1 {
+		t.Fatalf("%+v", r)
+	}
+	w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+		_, err := w.c.Budgets.Patch(ctx, tx, b.ID, b.Version, 100_000)
+		return err
+	})
+	failed, done := make(chan error, 1), make(chan struct{})
+	w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+		if _, err := w.tasks.Patch(ctx, tx, id, "user:ada", func(task.Task) error { return nil }, task.Patch{Status: new(task.Paused)}); err != nil {
+			return err
+		}
+		go func() {
+			defer close(done)
+			_, err := w.c.Cycle(context.WithoutCancel(t.Context()), w.Workspace, "test")
+			failed <- err
+		}()
+		dbtest.AwaitBlocked(ctx, t, w.DB.Dialect(), tx, done)
+		return nil
+	})
+	if err := <-failed; err != nil {
+		t.Error(err)
+	}
+	if is := w.get(t, id); is.Status != task.Paused || is.StatusReason != "" {
+		t.Errorf("the task that a person paused is %s: %q", is.Status, is.StatusReason)
+	}
+}
+
 // TestASpentAgentLeavesTasksToOthers although it would be asked first, and takes what it can pay.
 func TestASpentAgentLeavesTasksToOthers(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {

@@ -65,7 +65,7 @@ SELECT t.id FROM agent_tasks t
    FOR NO KEY UPDATE;
 
 -- name: Doubtful
-SELECT t.id, t.title, t.status, t.cancelled, t.attempt, t.agent_id, t.session_key, t.retry_count, t.max_retries, t.retry_backoff_seconds,
+SELECT t.id, t.title, t.status, t.status_reason, t.cancelled, t.attempt, t.agent_id, t.session_key, t.retry_count, t.max_retries, t.retry_backoff_seconds,
        t.priority, t.strikes, t.raised, t.thread_id, a.id IS NULL OR a.status IN ('ERROR', 'TERMINATED'), coalesce(a.status, ''), coalesce(a.spawner, ''),
        coalesce(t.next_attempt_at <= lk_now(), false), coalesce(t.assigned_at <= lk_plus(lk_now(), $3), false),
        coalesce(lk_plus(t.started_at, coalesce(t.estimated_duration_minutes, 0) * CAST(60000 AS bigint)) <= lk_plus(lk_now(), $4)

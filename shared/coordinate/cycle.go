@@ -254,7 +254,7 @@ func (s spending) decide(d doubt) (decision, bool) {
 		out := d.begin(task.Paused, paused, task.Warn, task.BudgetEvent, over.Why())
 		out.move.Reason, out.move.Outcome = opt(budget.PauseReason), opt("paused")
 		return out, true
-	case s.resume[d.ID] && d.Status == task.Paused:
+	case s.resume[d.ID] && d.Status == task.Paused && d.StatusReason == budget.PauseReason: // a person may have paused it since
 		return d.begin(task.Pending, requeued, task.Info, task.BudgetEvent, "its budget has room again"), true
 	}
 	return decision{}, false
