@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -355,6 +356,31 @@ func TestASilentTaskIsRecovered(t *testing.T) {
 		id := w.claim(t, a).ID
 		if r := w.leap(t, 50*time.Minute); r.Recovered != 0 {
 			t.Fatalf("after 50 minutes: %+v", r)
+		}
+		if r := w.leap(t, 11*time.Minute); r.Recovered != 1 || w.get(t, id).LastError != "agent_silent" {
+			t.Errorf("after an hour: %+v", r)
+		}
+	})
+}
+
+// TestAReportOfUsageBreaksTheSilence of an agent that sends no heartbeats.
+func TestAReportOfUsageBreaksTheSilence(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.c.Budgets = budgets(t, w.DB)
+		a := w.register(t, agent.Agent{Name: "spends", Spawner: agent.SpawnHTTP})[0]
+		w.create(t, draft("spends"))
+		id := w.claim(t, a).ID
+		w.leap(t, 50*time.Minute)
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			cover := budget.Cover{Task: id, Agent: a}
+			l, err := w.c.Budgets.Lock(ctx, tx, []budget.Cover{cover})
+			if err == nil {
+				_, err = w.c.Budgets.Report(ctx, tx, l, budget.Report{Cover: cover, Attempt: 1, Model: "m"})
+			}
+			return err
+		})
+		if r := w.leap(t, 50*time.Minute); r.Recovered != 0 {
+			t.Errorf("50 minutes after a report of usage: %+v", r)
 		}
 		if r := w.leap(t, 11*time.Minute); r.Recovered != 1 || w.get(t, id).LastError != "agent_silent" {
 			t.Errorf("after an hour: %+v", r)
