@@ -50,8 +50,8 @@ SELECT status, termination_reason FROM agents WHERE workspace_id = $1 AND id = $
 -- The open attempts of an agent, and those of the task $3 that are over, or its attempt $4 alone. A
 -- task is late as the coordinator says.
 SELECT t.id, a.number, a.outcome, t.status, t.cancelled, t.status_reason, t.attempt,
-       coalesce(t.status = 'RUNNING' AND lk_plus(t.started_at, coalesce(t.estimated_duration_minutes, 0) * CAST(60000 AS bigint) + 1800000) <= lk_now()
-         AND coalesce(lk_plus(t.estimated_completion_at, 1800000) <= lk_now(), t.estimated_duration_minutes IS NOT NULL), false)
+       coalesce(t.status = 'RUNNING' AND lk_plus(t.started_at, coalesce(t.estimated_duration_minutes, 0) * CAST(60000 AS bigint) + 1800000)
+           <= lk_now() AND coalesce(lk_plus(t.estimated_completion_at, 1800000) <= lk_now(), t.estimated_duration_minutes IS NOT NULL), false)
   FROM agent_task_attempts a
   JOIN agent_tasks t ON t.workspace_id = a.workspace_id AND t.id = a.task_id
  WHERE a.workspace_id = $1 AND a.agent_id = $2 AND a.ended_at IS NULL

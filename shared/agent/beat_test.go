@@ -111,7 +111,8 @@ func TestOrdersFollowFromTheRows(t *testing.T) {
 				w.exec(t, w.q.LongRun, task, -60*60_000, nil)
 				w.exec(t, w.q.Late, task, -29*60_000)
 			}, agent.Order{Order: "continue", Attempt: 1}},
-			{"it was late before it began", func(task, _ string) { w.exec(t, w.q.Late, task, -600*60_000) }, agent.Order{Order: "continue", Attempt: 1}},
+			{"it was late before it began", func(task, _ string) { w.exec(t, w.q.Late, task, -600*60_000) },
+				agent.Order{Order: "continue", Attempt: 1}},
 			{"its duration is not over", func(task, _ string) {
 				w.exec(t, w.q.LongRun, task, -60*60_000, 31)
 				w.exec(t, w.q.Late, task, -600*60_000)

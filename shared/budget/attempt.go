@@ -150,7 +150,8 @@ func (s *Store) begin(ctx context.Context, tx Tx, scopes string) error {
 			if b.Capped {
 				money = b.MicroUSD.Allocated
 			}
-			out[i] = []any{b.Scope, b.ScopeID, b.Start, b.End, b.Start.UnixMicro(), b.End.UnixMicro(), ids[i], b.Tokens.Allocated, money, b.CreatedBy}
+			out[i] = []any{b.Scope, b.ScopeID, b.Start, b.End, b.Start.UnixMicro(), b.End.UnixMicro(), ids[i],
+				b.Tokens.Allocated, money, b.CreatedBy}
 		}
 		return encode(out)
 	}

@@ -151,7 +151,8 @@ SELECT CAST($1 AS uuid), CAST(c ->> 6 AS uuid), c ->> 0, c ->> 1, CAST(c ->> 7 A
 -- What open attempts have reserved in earlier periods goes on in the periods in $2.
 UPDATE usage_reservations r SET budget_id = b.id
   FROM usage_budgets b
-  JOIN usage_budgets o ON o.workspace_id = b.workspace_id AND o.scope = b.scope AND o.scope_id = b.scope_id AND o.period_start < b.period_start
+  JOIN usage_budgets o ON o.workspace_id = b.workspace_id AND o.scope = b.scope AND o.scope_id = b.scope_id
+   AND o.period_start < b.period_start
  WHERE b.workspace_id = $1 AND b.id IN (SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i)
    AND r.workspace_id = $1 AND r.budget_id = o.id AND r.task_id IS NOT NULL AND r.settled_at IS NULL;
 

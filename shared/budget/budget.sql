@@ -21,7 +21,8 @@ SELECT l.created_at, l.total_tokens AS tokens, l.cost_micro_usd AS micro_usd
 EXISTS (SELECT 1 FROM usage_reservations l
                WHERE l.workspace_id = $1 AND l.settled_at IS NULL AND l.task_id IS NOT NULL
                  AND l.budget_id = (SELECT p.id FROM usage_budgets p
-                                     WHERE p.workspace_id = $1 AND p.scope = b.scope AND p.scope_id = b.scope_id AND p.period_start < b.period_start
+                                     WHERE p.workspace_id = $1 AND p.scope = b.scope AND p.scope_id = b.scope_id
+                                       AND p.period_start < b.period_start
                                      ORDER BY p.period_start DESC LIMIT 1))
 
 -- name: Look

@@ -128,7 +128,8 @@ SELECT $1, c.value ->> 6, c.value ->> 0, c.value ->> 1, c.value ->> 7, c.value -
 -- What open attempts have reserved in earlier periods goes on in the periods in $2.
 UPDATE usage_reservations AS r SET budget_id = b.id
   FROM usage_budgets b
-  JOIN usage_budgets o ON o.workspace_id = b.workspace_id AND o.scope = b.scope AND o.scope_id = b.scope_id AND o.period_start < b.period_start
+  JOIN usage_budgets o ON o.workspace_id = b.workspace_id AND o.scope = b.scope AND o.scope_id = b.scope_id
+   AND o.period_start < b.period_start
  WHERE b.workspace_id = $1 AND b.id IN (SELECT i.value FROM json_each($2) i)
    AND r.workspace_id = $1 AND r.budget_id = o.id AND r.task_id IS NOT NULL AND r.settled_at IS NULL;
 

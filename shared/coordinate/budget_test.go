@@ -161,7 +161,8 @@ func TestAPauseBetweenReadAndLockLasts(t *testing.T) {
 	})
 	failed, done := make(chan error, 1), make(chan struct{})
 	w.tx(t, func(ctx context.Context, tx *db.Tx) error {
-		if _, err := w.tasks.Patch(ctx, tx, id, "user:ada", func(task.Task) error { return nil }, task.Patch{Status: new(task.Paused)}); err != nil {
+		as := func(task.Task) error { return nil }
+		if _, err := w.tasks.Patch(ctx, tx, id, "user:ada", as, task.Patch{Status: new(task.Paused)}); err != nil {
 			return err
 		}
 		go func() {

@@ -40,9 +40,11 @@ SELECT t.id FROM agent_tasks t
         OR w.status = 'RUNNING' AND lk_plus(w.started_at, coalesce(w.estimated_duration_minutes, 0) * CAST(60000 AS bigint)) <= lk_plus((SELECT lk_now()), $4)
            AND coalesce(w.estimated_completion_at <= lk_plus((SELECT lk_now()), $4), w.estimated_duration_minutes IS NOT NULL)
         OR w.status = 'RUNNING' AND a.last_seen_at IS NULL AND w.updated_at <= lk_plus((SELECT lk_now()), $5)
-           AND NOT EXISTS (SELECT 1 FROM agent_usage_logs u WHERE u.workspace_id = $1 AND u.task_id = w.id AND u.created_at > lk_plus((SELECT lk_now()), $5))
+           AND NOT EXISTS (SELECT 1 FROM agent_usage_logs u
+                            WHERE u.workspace_id = $1 AND u.task_id = w.id AND u.created_at > lk_plus((SELECT lk_now()), $5))
         OR w.status = 'RUNNING' AND a.spawner = 'builtin' AND w.updated_at <= lk_plus((SELECT lk_now()), $3)
-           AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.key = 'worker:' || w.id AND o.status IN ('queued', 'ready', 'sending')))
+           AND NOT EXISTS (SELECT 1 FROM outbox o
+                            WHERE o.workspace_id = $1 AND o.key = 'worker:' || w.id AND o.status IN ('queued', 'ready', 'sending')))
      LIMIT 5000) w
    UNION ALL
    SELECT b.id FROM (SELECT b.id FROM agent_tasks b WHERE b.workspace_id = $1 AND b.next_attempt_at <= (SELECT lk_now()) LIMIT 5000) b
@@ -56,16 +58,19 @@ SELECT t.id FROM agent_tasks t
  ORDER BY t.id;
 
 -- name: Doubtful
-SELECT t.id, t.title, t.status, t.status_reason, t.cancelled, t.attempt, t.agent_id, t.session_key, t.retry_count, t.max_retries, t.retry_backoff_seconds,
-       t.priority, t.strikes, t.raised, t.thread_id, a.id IS NULL OR a.status IN ('ERROR', 'TERMINATED'), coalesce(a.status, ''), coalesce(a.spawner, ''),
+SELECT t.id, t.title, t.status, t.status_reason, t.cancelled, t.attempt, t.agent_id, t.session_key, t.retry_count, t.max_retries,
+       t.retry_backoff_seconds, t.priority, t.strikes, t.raised, t.thread_id, a.id IS NULL OR a.status IN ('ERROR', 'TERMINATED'),
+       coalesce(a.status, ''), coalesce(a.spawner, ''),
        coalesce(t.next_attempt_at <= lk_now(), false), coalesce(t.assigned_at <= lk_plus(lk_now(), $3), false),
        coalesce(lk_plus(t.started_at, coalesce(t.estimated_duration_minutes, 0) * CAST(60000 AS bigint)) <= lk_plus(lk_now(), $4)
          AND coalesce(t.estimated_completion_at <= lk_plus(lk_now(), $4), t.estimated_duration_minutes IS NOT NULL), false), n.warned_at IS NOT NULL,
        coalesce(n.warned_at <= lk_plus(lk_now(), $6) AND t.updated_at <= lk_plus(lk_now(), $6), false),
        a.last_seen_at IS NULL AND t.updated_at <= lk_plus(lk_now(), $5)
-         AND NOT EXISTS (SELECT 1 FROM agent_usage_logs u WHERE u.workspace_id = $1 AND u.task_id = t.id AND u.created_at > lk_plus(lk_now(), $5)),
+         AND NOT EXISTS (SELECT 1 FROM agent_usage_logs u
+                          WHERE u.workspace_id = $1 AND u.task_id = t.id AND u.created_at > lk_plus(lk_now(), $5)),
        coalesce(a.spawner = 'builtin', false) AND t.updated_at <= lk_plus(lk_now(), $3)
-         AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.key = 'worker:' || t.id AND o.status IN ('queued', 'ready', 'sending')),
+         AND NOT EXISTS (SELECT 1 FROM outbox o
+                          WHERE o.workspace_id = $1 AND o.key = 'worker:' || t.id AND o.status IN ('queued', 'ready', 'sending')),
        (SELECT o.status FROM outbox o WHERE o.workspace_id = $1 AND o.key = 'task:' || t.id || ':' || CAST(t.attempt AS text))
   FROM agent_tasks t
   LEFT JOIN agents a ON a.workspace_id = t.workspace_id AND a.id = t.agent_id

@@ -32,9 +32,9 @@ type doubt struct {
 
 func doubts(into *[]doubt) func(db.Scan) error {
 	return db.Append(into, func(scan db.Scan, d *doubt) error {
-		return scan(&d.ID, &d.Title, &d.Status, db.Optional(&d.StatusReason), &d.Cancelled, &d.Attempt, db.Optional(&d.Agent), db.Optional(&d.Session), &d.Retries,
-			&d.MaxRetries, &d.BackoffSeconds, &d.Priority, &d.strikes, &d.raised, db.Optional(&d.Thread), &d.lost, &d.agentStatus, &d.spawner, &d.due, &d.unclaimed,
-			&d.late, &d.warned, &d.idle, &d.silent, &d.unattended, db.Optional(&d.spawn))
+		return scan(&d.ID, &d.Title, &d.Status, db.Optional(&d.StatusReason), &d.Cancelled, &d.Attempt, db.Optional(&d.Agent),
+			db.Optional(&d.Session), &d.Retries, &d.MaxRetries, &d.BackoffSeconds, &d.Priority, &d.strikes, &d.raised, db.Optional(&d.Thread),
+			&d.lost, &d.agentStatus, &d.spawner, &d.due, &d.unclaimed, &d.late, &d.warned, &d.idle, &d.silent, &d.unattended, db.Optional(&d.spawn))
 	})
 }
 

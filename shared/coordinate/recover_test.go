@@ -396,7 +396,8 @@ func TestAnAgentThatBecomesBuiltInKeepsNoTask(t *testing.T) {
 		w.cycle(t)
 		w.claim(t, a)
 		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
-			_, _, err := w.agents.Register(ctx, tx, agent.Agent{ID: a, Name: "changes", Spawner: agent.SpawnBuiltin, CoordinatorEnabled: true, CreatedBy: "user:ada"})
+			of := agent.Agent{ID: a, Name: "changes", Spawner: agent.SpawnBuiltin, CoordinatorEnabled: true, CreatedBy: "user:ada"}
+			_, _, err := w.agents.Register(ctx, tx, of)
 			return err
 		})
 		if r := w.pass(t, 4*time.Minute, nil); r.Recovered != 0 {

@@ -6,11 +6,13 @@ UPDATE agent_tasks SET status = 'ASSIGNED', attempt = attempt + 1, agent_id = $3
 INSERT INTO agent_task_attempts (workspace_id, task_id, number, agent_id, started_at)
 SELECT t.workspace_id, t.id, t.attempt, t.agent_id, lk_now() FROM agent_tasks t WHERE t.workspace_id = $1 AND t.id = $2;
 -- name: Start
-UPDATE agent_tasks SET status = 'RUNNING', started_at = lk_now(), version = version + 1 WHERE workspace_id = $1 AND id = $2 AND status = 'ASSIGNED';
+UPDATE agent_tasks SET status = 'RUNNING', started_at = lk_now(), version = version + 1
+ WHERE workspace_id = $1 AND id = $2 AND status = 'ASSIGNED';
 -- name: Late
 UPDATE agent_tasks SET estimated_completion_at = lk_plus(lk_now(), CAST($3 AS bigint)) WHERE workspace_id = $1 AND id = $2;
 -- name: LongRun
-UPDATE agent_tasks SET started_at = lk_plus(lk_now(), CAST($3 AS bigint)), estimated_duration_minutes = $4 WHERE workspace_id = $1 AND id = $2;
+UPDATE agent_tasks SET started_at = lk_plus(lk_now(), CAST($3 AS bigint)), estimated_duration_minutes = $4
+ WHERE workspace_id = $1 AND id = $2;
 -- name: Change
 UPDATE agent_tasks SET status = $3, cancelled = $4, status_reason = $5 WHERE workspace_id = $1 AND id = $2;
 -- name: End

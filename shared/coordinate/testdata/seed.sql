@@ -36,7 +36,9 @@ SELECT $1, id, coalesce(lead(id) OVER (ORDER BY id), first_value(id) OVER (ORDER
 -- name: Row
 -- Each task depends on the next one.
 INSERT INTO agent_task_dependencies (workspace_id, task_id, depends_on)
-SELECT workspace_id, id, next FROM (SELECT workspace_id, id, lead(id) OVER (ORDER BY id) AS next FROM agent_tasks WHERE workspace_id = $1) t WHERE next IS NOT NULL;
+SELECT workspace_id, id, next
+  FROM (SELECT workspace_id, id, lead(id) OVER (ORDER BY id) AS next FROM agent_tasks WHERE workspace_id = $1) t
+ WHERE next IS NOT NULL;
 
 -- name: Failed
 UPDATE agent_tasks SET status = 'FAILED', failed_at = lk_now() WHERE workspace_id = $1 AND id = $2;
