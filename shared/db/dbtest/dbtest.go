@@ -20,7 +20,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
 
-//go:embed dbtest.sql
+//go:embed *.sql
 var files embed.FS
 
 // The engines a test runs on.
