@@ -186,7 +186,7 @@ func (s *Sender) take(ctx context.Context, p *places, pools map[string]pool, r *
 	}
 	claimed, over, err = s.Store.claim(ctx, *r)
 	if unsure, ok := errors.AsType[*claimError](err); ok {
-		s.owe(r.Workspace, unsure.token)
+		s.owe(r.Workspace, unsure.token, "")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,3 +29,10 @@ func (s *Store) Uncertain(ctx context.Context, c Claimed, why error) error {
 func (s *Store) Kill(ctx context.Context, c Claimed, why error) error {
 	return s.end(ctx, c, ending{status: Dead, why: why})
 }
+
+// Owed returns how many claims [Sender.Settle] would give back.
+func (s *Sender) Owed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.owed)
+}

@@ -80,6 +80,11 @@ RETURNING id;
 UPDATE outbox SET due_at = lk_now(), claimed_until = lk_now(), updated_at = lk_now()
  WHERE workspace_id = $1 AND claim_token = $2 AND status = 'sending' AND due_at > lk_now();
 
+-- name: GiveBackRow
+-- The same for one row of a claim.
+UPDATE outbox SET due_at = lk_now(), claimed_until = lk_now(), updated_at = lk_now()
+ WHERE workspace_id = $1 AND claim_token = $2 AND id = $3 AND status = 'sending' AND due_at > lk_now();
+
 -- name: Resend
 UPDATE outbox SET status = 'queued', seq = $4, attempts = 0, due_at = lk_now(), updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND order_key = $3 AND status IN ('failed', 'uncertain')

@@ -14,6 +14,7 @@ import (
 type owed struct {
 	ws    db.Workspace
 	token string
+	row   string // that the claim is given back for; empty: for all its rows
 	since time.Time
 }
 
@@ -23,12 +24,13 @@ const (
 	maxOwed = 1000
 )
 
-// owe notes a claim that [Sender.Settle] gives back. Beyond maxOwed, claims end with their leases.
-func (s *Sender) owe(ws db.Workspace, token string) {
+// owe notes a claim that [Sender.Settle] gives back, for one of its rows or for all of them. Beyond maxOwed,
+// claims end with their leases.
+func (s *Sender) owe(ws db.Workspace, token, row string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.owed) < maxOwed {
-		s.owed = append(s.owed, owed{ws, token, time.Now()})
+		s.owed = append(s.owed, owed{ws, token, row, time.Now()})
 	}
 }
 
@@ -42,7 +44,11 @@ func (s *Sender) Settle(ctx context.Context) error {
 	var errs []error
 	var left []owed
 	for _, o := range all {
-		if _, err := s.Store.db.Exec(ctx, o.ws, s.Store.q.GiveBackClaim, o.token); err != nil {
+		q, args := s.Store.q.GiveBackClaim, []any{o.token}
+		if o.row != "" { // the handlers of the claim's other rows may work
+			q, args = s.Store.q.GiveBackRow, append(args, o.row)
+		}
+		if _, err := s.Store.db.Exec(ctx, o.ws, q, args...); err != nil {
 			errs = append(errs, err)
 			left = append(left, o)
 		} else if time.Since(o.since) < owedFor {

@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/proxy"
@@ -50,4 +51,44 @@ func TestALostAnswerHoldsNoRow(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestALostMarkGivesBackItsRowAlone loses the answer to the mark of one row, while a handler works on
+// another row of the same claim. Nobody else may get that one.
+func TestALostMarkGivesBackItsRowAlone(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnPostgres)
+	p, err := proxy.Start(e.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	e.URL = p.URL
+	e.DB, e.Skew = e.Open(t, 2)
+	w := newWorld(t, e)
+	var s *outbox.Sender
+	due := -1
+	s = w.sender(handler(func(ctx context.Context, c outbox.Claimed) error {
+		if c.Key == "a" {
+			return nil
+		}
+		for s.Owed() == 0 && ctx.Err() == nil {
+			runtime.Gosched()
+		}
+		for range 2 { // a connection may have to be made anew
+			if err = s.Settle(ctx); err == nil {
+				break
+			}
+		}
+		due = w.due(t, topic)
+		return err
+	}))
+	rows := w.enqueue(t, kick("a"), kick("b"))
+	p.At("lk_outbox_end", proxy.Fault{Kind: proxy.Cut})
+	if _, err := s.Drain(t.Context(), w.Workspace, 10); err == nil {
+		t.Fatal("no answer was lost")
+	}
+	if due != 1 {
+		t.Errorf("%d rows are due while a handler works on one of the two, want the other one", due)
+	}
+	w.mustBe(t, outbox.Sent, rows[1])
 }

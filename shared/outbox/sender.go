@@ -170,7 +170,7 @@ func (s *Sender) send(ctx context.Context, r *Report, c Claimed, lease time.Dura
 		s.Log.WarnContext(ctx, "the claim was over before its handler", "topic", c.Topic, "row", c.ID, "attempt", c.Attempt)
 		return nil
 	case lost != nil:
-		s.owe(c.Workspace, c.token)
+		s.owe(c.Workspace, c.token, c.ID)
 		return lost
 	}
 	s.count(ctx, r, c, e)

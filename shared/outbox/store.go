@@ -29,7 +29,7 @@ type queries struct {
 	DueNow, DueAnew, AllDueNow   db.Query
 	Rouse, Began                 db.Query
 	Claimants, GiveBack          db.Query
-	GiveBackClaim                db.Query
+	GiveBackClaim, GiveBackRow   db.Query
 	Get, List                    db.Query
 }
 
