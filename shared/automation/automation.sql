@@ -36,10 +36,12 @@ RETURNING id, name, skill, input, cron, time_zone, event, enabled, disabled_by, 
 
 -- name: Update
 -- Updates only the version that was read. Events from before it was enabled, or from when it had
--- another event kind, don't count, except events that had not settled at this time.
+-- another event kind, don't count, except events that had not settled at this time. An unchanged
+-- schedule keeps its next run, which a claim may have moved without a new version.
 UPDATE agent_automations AS a
    SET name = $4, skill = $5, input = $6, cron = $7, time_zone = $8, event = $9, enabled = $10, disabled_by = $11, disabled_reason = $12,
-       disabled_at = CASE WHEN $10 THEN NULL WHEN enabled THEN lk_now() ELSE disabled_at END, next_run_at = $13,
+       disabled_at = CASE WHEN $10 THEN NULL WHEN enabled THEN lk_now() ELSE disabled_at END,
+       next_run_at = CASE WHEN $10 AND a.enabled AND a.cron = $7 AND a.time_zone = $8 THEN a.next_run_at ELSE $13 END,
        trust = CASE WHEN $14 THEN 'outside' ELSE 'operator' END,
        event_xid = CASE WHEN CAST($9 AS text) IS NULL THEN NULL WHEN a.event = $9 AND a.enabled THEN event_xid
                         ELSE coalesce((SELECT xid FROM events WHERE workspace_id = $1 AND kind = $9 AND xid < lk_settled() ORDER BY xid DESC, id DESC LIMIT 1), 0) END,

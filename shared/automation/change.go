@@ -63,7 +63,6 @@ type Patch struct {
 // Patch changes an automation that was read before, and returns the stored one. Errors:
 // [problem.InvalidError], [ErrTaken], [ErrChanged].
 func (s *Store) Patch(ctx context.Context, tx Tx, a Automation, p Patch) (Automation, error) {
-	before := a
 	a.Untrusted = false
 	set(&a.Name, p.Name)
 	set(&a.Skill, p.Skill)
@@ -82,9 +81,6 @@ func (s *Store) Patch(ctx context.Context, tx Tx, a Automation, p Patch) (Automa
 	set(&a.Cron, p.Cron)
 	set(&a.TimeZone, p.TimeZone)
 	set(&a.Event, p.Event)
-	if a.Cron == before.Cron && a.TimeZone == before.TimeZone {
-		a.due = before.NextRunAt // an unchanged schedule keeps its next run
-	}
 	return s.put(ctx, tx, a)
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -43,6 +44,32 @@ func TestWhatIsDisabledMeanwhileIsNotClaimed(t *testing.T) {
 		}
 		if now := w.get(t, a.ID); now.Enabled || now.DisabledReason != "not now" || now.NextRunAt != nil {
 			t.Errorf("it is %+v", now)
+		}
+	})
+}
+
+// An edit keeps the next run of an unchanged schedule, as it stands when the edit is written: a run
+// that was claimed after the automation was read does not come again.
+func TestAnEditDoesNotRepeatARunThatWasClaimedMeanwhile(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.hourly(t, "digest")
+		w.Skew.Advance(90 * time.Minute)
+		read := w.get(t, "digest")
+		if _, runs := w.claim(t, read.ID); !runs {
+			t.Fatal("it is not due")
+		}
+		next := w.get(t, read.ID).NextRunAt
+		name := "summary"
+		err := w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.s.Patch(ctx, tx, read, automation.Patch{Name: &name})
+			return err
+		})
+		now := w.get(t, read.ID)
+		if err != nil || now.Name != name || now.NextRunAt == nil || !now.NextRunAt.Equal(*next) {
+			t.Errorf("the next run was at %v, and is at %v: %v", next, now.NextRunAt, err)
+		}
+		if _, runs := w.claim(t, read.ID); runs {
+			t.Error("it runs again")
 		}
 	})
 }
