@@ -73,10 +73,14 @@ func (b *beat) reflect(ctx context.Context, p *Phase) error {
 
 // remember saves what later runs need to know about this beat.
 func (b *beat) remember(ctx context.Context, p *Phase) error {
-	if !b.snapshot.left(remembering.lane) && len(b.done) == 0 && b.reflection == "" || b.settings.BeatMemories < 1 {
+	left := b.snapshot.left(remembering.lane)
+	if !left && (len(b.done) == 0 && b.reflection == "" || b.settings.BeatMemories < 1) {
 		return nil
 	}
 	p.Considered = 1
+	if b.settings.BeatMemories < 1 {
+		return b.leave(ctx, p, "", b.forgo(ctx, p, remembering, "a beat saves no memories any more"))
+	}
 	if b.mustStop(ctx, p, 1, b.muted(ctx)) {
 		return nil
 	}
@@ -174,6 +178,22 @@ func (b *beat) think(ctx context.Context, p *Phase, t reflectionWork, told any, 
 		b.count(p, out.Outcome)
 	}
 	return out.Outcome, err
+}
+
+// forgo ends a run that was begun and is not wanted any more. Otherwise it would stay open.
+func (b *beat) forgo(ctx context.Context, p *Phase, t reflectionWork, why string) error {
+	_, err := b.do(ctx, p, t.name, work.Unit{
+		Name: t.name, Lane: lane.Request{Lane: t.lane},
+		Begin: func(_ context.Context, s *work.Start) error {
+			for _, e := range s.Open {
+				if err := s.Close(e, execution.Cancelled, why); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+	return err
 }
 
 // piece returns a new execution whose parent is the beat.

@@ -147,6 +147,36 @@ func TestSomebodyWhoWaitsParksWhatABeatThinks(t *testing.T) {
 	})
 }
 
+// TestARunThatRemembersEndsWhenNothingIsToBeRemembered checks that a run which was left for later
+// does not stay open when a person has set the number of memories to 0: no beat would be idle again.
+func TestARunThatRemembersEndsWhenNothingIsToBeRemembered(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, pilot(obedient))
+		w.plan(t, w.addObjective(t, "x", 5), "close")
+		w.thinks(t, 0, 2)
+		w.think(pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
+			if tk.Kind == "remember" {
+				w.want(t, lane.Heartbeat)
+				return llmtest.Call("save_memory", `{"category": "fact", "content": "it is done"}`), nil
+			}
+			return obedient(ctx, tk)
+		}))
+		w.beat(t, slot(1))
+		if cut := w.the(t, "heartbeat:remember"); cut.Status != execution.Parked {
+			t.Fatalf("the run is %+v", cut)
+		}
+		w.thinks(t, 0, 0)
+		w.think(idle(t))
+		r := w.beat(t, slot(2))
+		if after := w.the(t, "heartbeat:remember"); r.Outcome != heartbeat.Completed || after.Status != execution.Cancelled {
+			t.Errorf("the next is %+v, the run %+v", r, after)
+		}
+		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Idle {
+			t.Errorf("the one after is %+v", r)
+		}
+	})
+}
+
 func (w *world) memories(t testing.TB) int {
 	t.Helper()
 	return len(must(w.Memories.Newest(t.Context(), w.Workspace, activity.Operator, 50))(t))
