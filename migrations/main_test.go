@@ -41,7 +41,8 @@ func shared(t testing.TB) *pgx.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := one[string](t, dbtest.Connect(t, u.String()), "SELECT tableowner FROM pg_tables WHERE tablename = 'workspaces' AND schemaname = current_schema()")
+	owner := one[string](t, dbtest.Connect(t, u.String()),
+		"SELECT tableowner FROM pg_tables WHERE tablename = 'workspaces' AND schemaname = current_schema()")
 	u.User = url.User(owner)
 	return dbtest.Connect(t, u.String())
 }

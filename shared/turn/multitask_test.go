@@ -238,7 +238,8 @@ func TestAnInterruptEndsWhatHasNotBegun(t *testing.T) {
 		if first.end(t).Status != execution.Cancelled {
 			t.Errorf("the first is %+v", first.reply)
 		}
-		if n := 1 + len(w.knocking); n > atOnce || len(second.NotUndone) != n || second.NotUndone[0].Skill != "knock" || second.NotUndone[0].Status != "uncertain" {
+		if n := 1 + len(w.knocking); n > atOnce || len(second.NotUndone) != n ||
+			second.NotUndone[0].Skill != "knock" || second.NotUndone[0].Status != "uncertain" {
 			t.Errorf("%d calls were made, and what stays is %+v", n, second.NotUndone)
 		}
 		w.mustBeFree(t)

@@ -101,7 +101,8 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
 	w := &world{Env: e, clock: &clock{now: time.Now()}, knocking: make(chan struct{}, 100), opened: make(chan struct{})}
 	all := wiretest.New(t, e.DB, wiretest.Log(t))
-	builtin := slices.Concat(must(objective.Skills(all.Objectives))(t), must(memory.Skills(all.Memories))(t), must(automation.Skills(all.Automations))(t),
+	builtin := slices.Concat(
+		must(objective.Skills(all.Objectives))(t), must(memory.Skills(all.Memories))(t), must(automation.Skills(all.Automations))(t),
 		must(thread.Skills(all.Threads, func(_, _, _ string) error { return nil }, "chat"))(t))
 	wiretest.Offer(t, all, append(builtin, w.note(), w.pay(), w.knock(), w.judge())...)
 	all.Reason.Clock = w.clock.Now
