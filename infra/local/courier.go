@@ -90,13 +90,12 @@ func refusedWith(err error, statuses ...int) bool {
 	return is && slices.Contains(statuses, refused.Status)
 }
 
-// run lets the courier work until its tasks have ended, its token is no longer valid, or ctx ends. wanted says
-// that it is to be registered if it is not there.
-func (c *courier) run(ctx context.Context, wanted bool) {
+// enter has the courier registered with its tasks, and reports whether it is to work. wanted says that it is to be
+// registered if it is not there.
+func (c *courier) enter(ctx context.Context, wanted bool) (there bool) {
 	if !wanted && refusedWith(c.ask(ctx, http.MethodGet, "/agents/"+courierID, nil, nil), http.StatusNotFound) {
-		return
+		return false
 	}
-	there := false
 	err := holdDemo(ctx, c.lanes, makePatience, func(ctx context.Context, _ *lane.Hold) (err error) {
 		there, err = c.enrol(ctx, wanted)
 		return err
@@ -104,9 +103,11 @@ func (c *courier) run(ctx context.Context, wanted bool) {
 	if err != nil && ctx.Err() == nil {
 		c.log.WarnContext(ctx, "the demo's courier does not work: the next start tries again", "error", err)
 	}
-	if err != nil || !there {
-		return
-	}
+	return err == nil && there
+}
+
+// run lets the courier work until its tasks have ended, its token is no longer valid, or ctx ends.
+func (c *courier) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		over, err := c.turn(ctx)
 		switch {

@@ -48,6 +48,10 @@ func TestTheDemoOfTheEngineRoom(t *testing.T) {
 	url, token, _ := d.started()
 	says(t, d.out.String(), "/sign-in#workspace="+string(workspace.Demo)+"&token=", "demo remove")
 	d.out.wait(t, "demo ready after")
+	// The courier is there before the shop, since only a shop that is not made yet has the next start look for it.
+	if code, body := call(t, http.MethodGet, url+"/api/v1/agents/"+courierID, token, ""); code != http.StatusOK {
+		t.Fatalf("the courier: %d %s", code, body)
+	}
 	if _, body := call(t, http.MethodGet, url+"/api/v1/me", token, ""); !strings.Contains(body, `"demo":true,"script":true`) {
 		t.Errorf("the page is not told of a demo with a script: %s", body)
 	}

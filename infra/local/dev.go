@@ -137,8 +137,14 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	b.working.Go(func() {
 		b.await(taken)
 		b.keep(begin, func() {
-			b.background(func(ctx context.Context) { pulls.run(ctx, did.demo || did.shop) })
-			b.background(demo.run)
+			b.background(func(ctx context.Context) {
+				// Before the shop is made: a start that is cut off here is made up for by the next one, while the shop is due.
+				there := pulls.enter(ctx, did.demo || did.shop)
+				b.background(demo.run)
+				if there {
+					pulls.run(ctx)
+				}
+			})
 		})
 	})
 	agent.Coordinator.Tend = func(ctx context.Context) { agent.Tender.All(ctx, b.background) }
