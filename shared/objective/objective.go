@@ -58,6 +58,7 @@ type Objective struct {
 	StatusReason  string
 	PlanVersion   int // 0: no plan yet
 	PlanAttempts  int // attempts to plan since the last plan
+	Plans         int // plans since a person last resumed or planned the objective
 	Summary       string
 	CreatedBy     string
 	Untrusted     bool // an execution that had read untrusted text wrote part of it
@@ -192,7 +193,8 @@ func collect(into *[]Objective) func(db.Scan) error {
 
 func (o *Objective) columns() []any {
 	return []any{&o.ID, &o.Title, &o.Description, &o.Priority, &o.DoneCriterion, &o.Status, db.Optional(&o.StatusReason), &o.PlanVersion,
-		&o.PlanAttempts, db.Optional(&o.Summary), &o.CreatedBy, &o.Version, &o.CreatedAt, &o.UpdatedAt, &o.CompletedAt, &o.Untrusted}
+		&o.PlanAttempts, db.Optional(&o.Summary), &o.CreatedBy, &o.Version, &o.CreatedAt, &o.UpdatedAt, &o.CompletedAt, &o.Untrusted,
+		&o.Plans}
 }
 
 // Get reads an objective with its plan. It returns [db.ErrNoRows] if there is none.

@@ -26,13 +26,13 @@ SELECT o.id, o.title, o.priority, o.plan_version,
 
 -- name: Get
 SELECT id, title, description, priority, done_criterion, status, status_reason, plan_version, plan_attempts, summary, created_by,
-       version, created_at, updated_at, completed_at, trust = 'outside'
+       version, created_at, updated_at, completed_at, trust = 'outside', plan_version - resumed_plan_version
   FROM agent_objectives
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: List
 SELECT id, title, description, priority, done_criterion, status, status_reason, plan_version, plan_attempts, summary, created_by,
-       version, created_at, updated_at, completed_at, trust = 'outside',
+       version, created_at, updated_at, completed_at, trust = 'outside', plan_version - resumed_plan_version,
        (SELECT count(*) FROM objective_steps s
          WHERE s.workspace_id = o.workspace_id AND s.objective_id = o.id AND s.plan_version = o.plan_version),
        (SELECT count(*) FROM objective_steps s
@@ -110,12 +110,15 @@ UPDATE agent_objectives SET title = $4, description = $5, priority = $6, done_cr
  WHERE workspace_id = $1 AND id = $2 AND version = $3;
 
 -- name: PlanAnew
-UPDATE agent_objectives SET plan_version = plan_version + 1, plan_attempts = 0, version = version + 1, updated_at = lk_now()
+-- A plan of a person does not count.
+UPDATE agent_objectives SET plan_version = plan_version + 1, resumed_plan_version = plan_version + 1, plan_attempts = 0,
+       version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND version = $3 AND status <> 'completed'
 RETURNING plan_version;
 
 -- name: Resume
-UPDATE agent_objectives SET status = 'active', status_reason = NULL, plan_attempts = 0, updated_at = lk_now()
+UPDATE agent_objectives SET status = 'active', status_reason = NULL, plan_attempts = 0, resumed_plan_version = plan_version,
+       updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status = 'paused';
 
 -- name: TryAgain

@@ -27,7 +27,8 @@ var advancePrompt string
 const (
 	// maxTries is the number of attempts at a plan, or at a step of one.
 	maxTries = 3
-	// maxPlans is how often an objective is planned before it is paused for a person.
+	// maxPlans is how often an objective is planned before it is paused for a person, who can resume it for as many
+	// plans again.
 	maxPlans = 10
 )
 
@@ -179,7 +180,7 @@ func (p *objectiveWork) tooOften() bool {
 	switch {
 	case p.step != nil && p.step.Attempts >= maxTries, p.step == nil && p.objective.PlanAttempts >= maxTries:
 		p.why = fmt.Sprintf("it was tried %d times", maxTries)
-	case p.step == nil && p.objective.PlanVersion >= maxPlans:
+	case p.step == nil && p.objective.Plans >= maxPlans:
 		p.why = fmt.Sprintf("it was planned %d times", maxPlans)
 	default:
 		return false

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -115,6 +116,30 @@ func TestAnObjectivePlannedTooOftenIsPaused(t *testing.T) {
 		w.think(idle(t))
 		w.beat(t, slot(1))
 		if o := w.objective(t, id); o.Status != objective.Paused || o.StatusReason != "no plan came about: it was planned 10 times" {
+			t.Errorf("the objective is %+v", o)
+		}
+	})
+}
+
+// A person who resumes an objective that was planned too often gives it further plans.
+func TestAnObjectivePlannedTooOftenIsPlannedAgainOnceResumed(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, pilot(obedient))
+		id := w.addObjective(t, "x", 5)
+		for range 10 {
+			w.plan(t, id)
+		}
+		w.beat(t, slot(1))
+		admin := objective.NewAdmin(w.Objectives, w.Lanes, w.Runs)
+		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, _, err := admin.Resume(ctx, tx, id)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.beat(t, slot(2))
+		if o := w.objective(t, id); o.Status == objective.Paused || len(o.Plan) != 2 {
 			t.Errorf("the objective is %+v", o)
 		}
 	})
