@@ -253,13 +253,17 @@ func (c *caller) turn(ctx context.Context) error {
 		}
 		return nil
 	})
-	// The queue is full of turns that continue.
-	if no, ok := errors.AsType[*refused](err); ok && no.status == http.StatusTooManyRequests {
+	if tooMany(err) { // the queue is full of turns that continue
 		c.done("refused", key, false)
 		return nil
 	}
 	c.done("turn", key, accepted)
 	return err
+}
+
+func tooMany(err error) bool {
+	no, ok := errors.AsType[*refused](err)
+	return ok && no.status == http.StatusTooManyRequests
 }
 
 // follow follows the events of a turn.
@@ -268,7 +272,11 @@ func (c *caller) follow(ctx context.Context) error {
 	if id == "" {
 		return c.read(ctx)
 	}
-	return c.send(ctx, http.MethodGet, "/executions/"+id+"/events", nil, "", all)
+	err := c.send(ctx, http.MethodGet, "/executions/"+id+"/events", nil, "", all)
+	if tooMany(err) { // the streams that were left do not end as fast as these callers open others
+		return nil
+	}
+	return err
 }
 
 // listen reads the workspace's endless stream of events until the second event.
@@ -283,7 +291,7 @@ func (c *caller) listen(ctx context.Context) error {
 		}
 		return err
 	})
-	if errors.Is(err, read) {
+	if errors.Is(err, read) || tooMany(err) {
 		return nil
 	}
 	return err
