@@ -628,3 +628,50 @@ func TestAPauseIsHeardDuringAStep(t *testing.T) {
 		}
 	})
 }
+
+// TestAHeartbeatWithoutAnAnswerHoldsNoStepUp: another transaction has the agent's row until the next step.
+func TestAHeartbeatWithoutAnAnswerHoldsNoStepUp(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		if w.Env.DB.Dialect() == db.SQLite {
+			return // it has one writer, so that the whole step would wait
+		}
+		w.Work.BeatEvery = 200 * time.Millisecond
+		id := w.create(t, task.Task{Title: "Go on"})
+		w.cycle(t)
+		locked, next := make(chan struct{}), make(chan struct{})
+		var locking sync.WaitGroup
+		w.answers(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+			if results(r) > 0 {
+				close(next)
+				return says("All is noted."), nil
+			}
+			locking.Go(func() {
+				w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+					_, _, err := w.Agents.Register(ctx, tx, agent.Agent{
+						ID: w.agentID, Name: "worker", Spawner: agent.SpawnBuiltin, CoordinatorEnabled: true, CreatedBy: "test",
+					})
+					close(locked)
+					late := time.After(20 * time.Second)
+					for err == nil {
+						select {
+						case <-next:
+							return nil
+						case <-late:
+							return errors.New("the next step waits for a heartbeat")
+						case <-time.After(time.Second): // no transaction may be idle for long
+							_, err = w.Tasks.GetIn(ctx, tx, id)
+						}
+					}
+					return err
+				})
+			})
+			<-locked
+			return says("", llm.ToolCall{ID: "1", Name: "note", Arguments: llm.Arguments(`{"text":"a"}`)}), nil
+		})
+		r := must(w.Work.Run(t.Context(), worker.Tick{Workspace: w.Workspace, Task: id}))(t)
+		locking.Wait()
+		if r.Outcome != worker.Ended || w.get(t, id).Status != task.Completed {
+			t.Errorf("%+v, %+v", r, w.get(t, id))
+		}
+	})
+}

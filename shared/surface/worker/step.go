@@ -120,7 +120,7 @@ func (a *attempt) ordered(ctx context.Context, why string) error {
 }
 
 // beat sends a heartbeat of the agent and notes the order for the attempt. A heartbeat that could not be
-// stored is no reason to stop.
+// stored by the time of the next is no reason to stop.
 func (a *attempt) beat(ctx context.Context) error {
 	a.refresh(ctx)
 	a.mu.Lock()
@@ -130,7 +130,9 @@ func (a *attempt) beat(ctx context.Context) error {
 		Agent: a.agent.ID, Attempt: a.number,
 		Vitals: agent.Vitals{Task: a.tick.Task, Progress: new(percent(p.Steps)), Step: fmt.Sprintf("step %d", p.Steps+1)},
 	}
-	orders, err := a.Agents.Beat(ctx, a.tick.Workspace, beat)
+	limited, cancel := context.WithTimeout(ctx, a.every())
+	defer cancel()
+	orders, err := a.Agents.Beat(limited, a.tick.Workspace, beat)
 	if _, gone := errors.AsType[*agent.StatusError](err); gone {
 		return a.ordered(ctx, "its agent was terminated")
 	}
@@ -177,10 +179,13 @@ const (
 	lookEvery = time.Second
 )
 
+// every is how often the agent sends a heartbeat.
+func (a *attempt) every() time.Duration { return cmp.Or(a.BeatEvery, beatEvery) }
+
 // watch sends heartbeats while a step lasts, and cancels the step when the attempt is over: soon after it
 // was paused or cancelled.
 func (a *attempt) watch(ctx context.Context, cancel context.CancelCauseFunc) {
-	every := cmp.Or(a.BeatEvery, beatEvery)
+	every := a.every()
 	beats, looks := time.NewTicker(every), time.NewTicker(min(every, lookEvery))
 	defer beats.Stop()
 	defer looks.Stop()
