@@ -45,9 +45,9 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, m Memory) (Memory, error)
 	return db.First(written, ErrTaken)
 }
 
-// Patch changes a memory that [Store.Get] returned, and returns the stored one. Errors:
-// [skill.InvalidError], [ErrChanged], [ErrTaken]. After ErrTaken the transaction can't be used any
-// more.
+// Patch changes a memory that [Store.Get] returned, and returns the stored one. It deletes an expired
+// memory of the agent with the same content. Errors: [skill.InvalidError], [ErrChanged], [ErrTaken].
+// After ErrTaken the transaction can't be used any more.
 func (s *Store) Patch(ctx context.Context, tx *db.Tx, m Memory, p Patch) (Memory, error) {
 	set(&m.Category, p.Category)
 	set(&m.Content, p.Content)
@@ -63,6 +63,7 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, m Memory, p Patch) (Memory
 		return Memory{}, err
 	}
 	var written []Memory
+	tx.Later().Exec(s.q.Replace, m.Agent, hash(m.Content), m.ID)
 	err := tx.Each(ctx, collect(&written), s.q.Patch, m.ID, m.Version, m.Category, m.Content, hash(m.Content), m.Importance, m.ExpiresAt)
 	switch {
 	case errors.Is(err, db.ErrUnique):

@@ -153,6 +153,21 @@ func TestAnAgentIsFaster(t *testing.T) {
 	})
 }
 
+func TestAChangeTakesThePlaceOfWhatHasExpired(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		old, _ := w.save(t, memory.Memory{Content: "tea"}, 24*time.Hour)
+		id, _ := w.save(t, memory.Memory{Content: "coffee"})
+		w.Skew.Advance(25 * time.Hour)
+		content := "Tea."
+		if m := w.patch(t, w.get(t, id), memory.Patch{Content: &content}); m.ID != id || m.Content != "Tea." {
+			t.Errorf("it is %+v", m)
+		}
+		if _, err := w.s.Get(t.Context(), w.Workspace, old); !errors.Is(err, db.ErrNoRows) {
+			t.Errorf("the expired one: %v", err)
+		}
+	})
+}
+
 func TestAChangeToWhatIsRememberedIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.save(t, memory.Memory{Content: "tea"})

@@ -39,7 +39,7 @@ type Memory struct {
 
 type queries struct {
 	Save, Unsave, Forget                    db.Query
-	Create, Patch, Delete                   db.Query
+	Create, Replace, Patch, Delete          db.Query
 	Get, List, Search, Relevant, Categories db.Query
 }
 

@@ -20,6 +20,11 @@ ON CONFLICT (workspace_id, agent, content_hash) DO UPDATE SET
   WHERE m.expires_at <= lk_now()
 RETURNING id, agent, category, content, importance, trace_id, expires_at, version, created_at, updated_at;
 
+-- name: Replace
+-- Deletes a memory that has expired where another one gets its content.
+DELETE FROM agent_memory
+ WHERE workspace_id = $1 AND agent = $2 AND content_hash = $3 AND id <> $4 AND expires_at <= lk_now();
+
 -- name: Patch
 -- Updates only the version that was read.
 UPDATE agent_memory SET category = $4, content = $5, content_hash = $6, importance = $7, expires_at = $8, version = version + 1, updated_at = lk_now()
