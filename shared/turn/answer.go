@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -10,7 +11,8 @@ import (
 )
 
 // answer writes the answer down. Where it leaves by the channel of its thread it is a row of the
-// outbox, and stands in the thread once it was sent.
+// outbox, and stands in the thread once it was sent. Where too many messages wait to be sent, it stays in
+// the thread.
 func (s *turn) answer(ctx context.Context, tx lane.Tx, m thread.Spoken) error {
 	if s.kind.Deliverable == nil {
 		return s.say(ctx, tx, s.Thread, m)
@@ -23,5 +25,9 @@ func (s *turn) answer(ctx context.Context, tx lane.Tx, m thread.Spoken) error {
 	if s.kind.Deliverable(t.Channel, t.Address, body) != nil {
 		return s.say(ctx, tx, s.Thread, m)
 	}
-	return s.Threads.Answer(ctx, tx, t, thread.Outgoing{Thread: t.ID, Execution: s.exec.ID, Body: body, Key: m.Key})
+	err = s.Threads.Answer(ctx, tx, t, thread.Outgoing{Thread: t.ID, Execution: s.exec.ID, Body: body, Key: m.Key})
+	if errors.Is(err, thread.ErrFull) { // the turn ends nevertheless
+		return s.say(ctx, tx, s.Thread, m)
+	}
+	return err
 }
