@@ -53,6 +53,11 @@ type job struct {
 	open    bool // its external effect may have happened
 }
 
+var _ outbox.Endless = (*Executor)(nil)
+
+// Endless implements [outbox.Endless]: a row ends with its approval, which nothing else would end.
+func (e *Executor) Endless() bool { return true }
+
 // laneWait limits how long a call waits for a lane.
 const laneWait = 5 * time.Second
 
@@ -87,15 +92,26 @@ func (e *Executor) Handle(ctx context.Context, c outbox.Claimed) error {
 		}
 		return result
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		return result
 	}
-	return result
+	if _, gone := errors.AsType[*outbox.DeadError](err); c.Last() && !gone { // the approval has not ended
+		err = outbox.Later(err)
+	}
+	return err
 }
 
-// execute makes the call. If the last attempt fails, the failure becomes the call's result.
+// errEach says that the last attempt was cut off like those before it.
+var errEach = errors.New("each try was cut off")
+
+// execute makes the call. If the last attempt fails or was cut off, that becomes the call's result.
 func (e *Executor) execute(ctx context.Context, j *job) error {
-	err := e.attempt(ctx, j)
+	var err error
+	if j.open = j.StartedAt != nil; j.Status == Approved && j.claimed.Attempt > j.claimed.MaxAttempts {
+		err = errEach
+	} else {
+		err = e.attempt(ctx, j)
+	}
 	_, settled := errors.AsType[*outbox.SettledError](err)
 	_, later := errors.AsType[*outbox.LaterError](err)
 	if err == nil || settled || later || !j.claimed.Last() || errors.Is(err, lane.ErrLost) {
@@ -103,7 +119,7 @@ func (e *Executor) execute(ctx context.Context, j *job) error {
 	}
 	e.failed(ctx, j, err)
 	return e.finish(ctx, j, outcome{
-		message: fmt.Sprintf("the call could not be made in %d tries", j.claimed.Attempt), uncertain: j.open,
+		message: fmt.Sprintf("the call could not be made in %d tries", j.claimed.MaxAttempts), uncertain: j.open,
 	})
 }
 
@@ -113,7 +129,6 @@ func (e *Executor) attempt(ctx context.Context, j *job) error {
 		e.Log.WarnContext(ctx, "an approval is not to be executed", "approval", j.ID, "status", j.Status)
 		return nil // for example, it was executed, but the mark on its outbox row was lost
 	}
-	j.open = j.StartedAt != nil
 	if err := e.halted(ctx, j); err != nil {
 		return err
 	}

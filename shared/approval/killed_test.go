@@ -325,3 +325,47 @@ func TestACallWhoseEffectStaysOpen(t *testing.T) {
 		}
 	})
 }
+
+// TestKilledInTheLastTry: each try was cut off before it recorded a start. The approval ends, and the call is not made.
+func TestKilledInTheLastTry(t *testing.T) {
+	each(t, func(t *testing.T, w *world, name string) {
+		id := w.approved(t, name, `{"text":"a"}`)
+		for range approval.MaxAttempts {
+			w.claim(t, time.Minute)
+			w.over()
+		}
+		w.drain(t)
+		w.mustEnd(t, id, "the call could not be made in 20 tries", outbox.Sent, 0)
+	})
+}
+
+// hasty is the executor in a process whose time is up.
+type hasty struct{ *approval.Executor }
+
+func (h hasty) Handle(ctx context.Context, c outbox.Claimed) error {
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	return h.Executor.Handle(ended, c)
+}
+
+// TestTheLastTryCantBegin: the call is tried once more, because nothing else would end its approval.
+func TestTheLastTryCantBegin(t *testing.T) {
+	each(t, func(t *testing.T, w *world, name string) {
+		id := w.approved(t, name, `{"text":"a"}`)
+		for range approval.MaxAttempts - 1 {
+			w.claim(t, time.Minute)
+			w.over()
+		}
+		s := w.sender()
+		s.Handlers[approval.Topic] = hasty{w.e}
+		if _, err := s.Drain(t.Context(), w.Workspace, 1); err != nil {
+			t.Fatal(err)
+		}
+		if row := w.row(t, id); row.Status != outbox.Ready {
+			t.Errorf("%s: its row is %+v", name, row)
+		}
+		w.over()
+		w.drain(t)
+		w.mustEnd(t, id, "", outbox.Sent, 1)
+	})
+}
