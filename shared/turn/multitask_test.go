@@ -173,6 +173,39 @@ func TestARollbackDeniesWhatWaits(t *testing.T) {
 	})
 }
 
+// TestATurnThatWasCutOffIsEndedByTheNext: the process of a turn froze until its holds had expired.
+func TestATurnThatWasCutOffIsEndedByTheNext(t *testing.T) {
+	for mode, want := range map[turn.Multitask][]string{
+		turn.Interrupt: {"user: Hi.", "assistant: (interrupted)", "user: Wait.", "assistant: Yes?"},
+		turn.Rollback:  {"user: Wait.", "assistant: Yes?"},
+	} {
+		t.Run(string(mode), func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				h := newThinking()
+				w.think(llmtest.Write(t, h.then("Too late.")))
+				first := w.saying(turn.Turn{Message: "Hi."})
+				id := <-first.begun
+				<-h.asked
+				w.Skew.Advance(10 * time.Minute)
+				in, _, _ := w.AskedOf(w.execution(t, id))
+				other := w.another(t, llmtest.Write(t, llmtest.Writes("Yes?")))
+				if got := other.said(t, turn.Turn{Message: "Wait.", Thread: in, Multitask: mode}); got.Answer != "Yes?" {
+					t.Errorf("the next message is answered with %+v", got)
+				}
+				close(h.answer)
+				first.end(t)
+				if got := w.drain(t); got.Claimed != 0 || w.execution(t, id).Status != execution.Cancelled {
+					t.Errorf("the turn that was cut off is %s: %+v", w.execution(t, id).Status, got)
+				}
+				if got := w.spoken(t, in); !slices.Equal(got, want) {
+					t.Errorf("it was said: %q", got)
+				}
+				w.mustBeFree(t)
+			})
+		})
+	}
+}
+
 // TestAnInterruptStandsBeforeTheLine: a message waits while another one interrupts the running
 // turn.
 func TestAnInterruptStandsBeforeTheLine(t *testing.T) {

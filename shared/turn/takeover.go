@@ -36,8 +36,12 @@ func (s *turn) takeOver(ctx context.Context, entry *work.Entry) error {
 			return err
 		}
 		if !present.Held() {
-			if len(*in) > 0 {
-				stopped, err := s.stopCutOff(ctx, (*in)[0].Lock)
+			if met == "" {
+				last := present.Execution // had the lane
+				if len(*in) > 0 {
+					last = cmp.Or((*in)[0].Lock.Holder, last)
+				}
+				stopped, err := s.stopCutOff(ctx, last)
 				if errors.Is(err, db.ErrUnavailable) && pause(ctx, firstPause) { // it goes on now
 					continue
 				}
@@ -90,14 +94,14 @@ func (s *turn) takeOver(ctx context.Context, entry *work.Entry) error {
 	}
 }
 
-// stopCutOff ends the turn that has the lock of the thread, if it is one of this conversation, whose lane is free: its
-// process is gone, and it would have kept the lock until it goes on. stopCutOff returns its execution, or nothing if
-// there is no such turn.
-func (s *turn) stopCutOff(ctx context.Context, by thread.Lock) (string, error) {
-	if by.Holder == "" || by.Author != "" || by.Holder == s.exec.ID {
+// stopCutOff ends the turn that had the lane last, or has the lock of the thread, if it is one of this conversation,
+// whose lane is free: its process is gone, and it would go on behind this turn, or keep the lock until then. stopCutOff
+// returns its execution, or nothing if there is no such turn.
+func (s *turn) stopCutOff(ctx context.Context, last string) (string, error) {
+	if last == "" || last == s.exec.ID {
 		return "", nil
 	}
-	e, err := s.Runs.Get(ctx, s.ws, by.Holder)
+	e, err := s.Runs.Get(ctx, s.ws, last)
 	if err != nil {
 		if errors.Is(err, db.ErrNoRows) {
 			err = nil
