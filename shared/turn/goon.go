@@ -31,9 +31,28 @@ func KickFor(e execution.Execution, after time.Duration) outbox.Row {
 	}
 }
 
-// Handle continues the execution of an outbox row until it has ended. It is called by the outbox's
-// sender.
+var _ outbox.Endless = (*Runner)(nil)
+
+// Endless implements [outbox.Endless]: a row ends with its execution, which nothing else would continue. The unit of
+// work gives up what fails too often.
+func (r *Runner) Endless() bool { return true }
+
+// seldom is the delay between tries after maxAttempts of them.
+const seldom = 30 * time.Minute
+
+// Handle continues the execution of an outbox row until it has ended. After maxAttempts it tries seldom. It is called
+// by the outbox's sender.
 func (r *Runner) Handle(ctx context.Context, c outbox.Claimed) error {
+	err := r.handle(ctx, c)
+	_, later := errors.AsType[*outbox.LaterError](err)
+	_, permanent := errors.AsType[*outbox.PermanentError](err)
+	if err == nil || !c.Last() || later || permanent || errors.Is(err, db.ErrNoRows) {
+		return err
+	}
+	return outbox.LaterIn(seldom, err)
+}
+
+func (r *Runner) handle(ctx context.Context, c outbox.Claimed) error {
 	var asked goesOn
 	if err := json.Unmarshal(c.Payload, &asked); err != nil || asked.Execution == "" {
 		return outbox.Permanently(errors.New("the row names no execution"))

@@ -311,7 +311,7 @@ func (s *turn) begin(ctx context.Context, st *work.Start) error {
 // checks by the turn's lane whether a process works on it, and checks again later if so.
 const lookAfter = 30 * time.Second
 
-// maxAttempts is how often the outbox tries to continue a turn, over more than an hour.
+// maxAttempts is how often the outbox tries to continue a turn at short intervals, over more than an hour.
 const maxAttempts = 20
 
 // kickOf returns the key of the row that continues an execution.

@@ -103,3 +103,27 @@ func TestACutOffTurnParksInOneTransaction(t *testing.T) {
 		w.mustBeFree(t)
 	})
 }
+
+// TestATurnIsTakenUpAfterItsTries: the processes that claimed its row died before they had its lane, as often as the
+// row has tries.
+func TestATurnIsTakenUpAfterItsTries(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(llmtest.Write(t, w.dies(t), llmtest.Writes("Hello.")))
+		r := w.said(t, turn.Turn{Message: "Hello."})
+		for range 20 {
+			w.Skew.Advance(10 * time.Minute)
+			claimed, err := w.Outbox.Claim(t.Context(), outbox.Request{
+				Workspace: w.Workspace, Topics: []string{turn.Topic}, Holder: "test", Limit: 10, Lease: time.Minute,
+			})
+			if err != nil || len(claimed) != 1 {
+				t.Fatalf("claimed %+v, %v", claimed, err)
+			}
+		}
+		w.Skew.Advance(10 * time.Minute)
+		w.drain(t)
+		if e := w.execution(t, r.Execution); e.Status != execution.Completed {
+			t.Errorf("it is %+v", e)
+		}
+		w.mustBeFree(t)
+	})
+}

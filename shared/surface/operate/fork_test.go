@@ -1,14 +1,17 @@
 package operate_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 )
 
@@ -53,6 +56,30 @@ func TestAPoisonForkIsGivenUp(t *testing.T) {
 		}
 		if e := w.execution(t, fork.ID); e.Status != execution.Failed || !strings.HasPrefix(e.Error, "given up: it was cut off in attempt ") {
 			t.Errorf("it is %+v", e)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestAForkGoesOnAfterALongHalt: a kill switch stops it for longer than its outbox row has tries.
+func TestAForkGoesOnAfterALongHalt(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(llmtest.Write(t, llmtest.Writes("Hello."), llmtest.Writes("Again.")))
+		r := w.said(t, "Hello.")
+		fork := must(w.Fork(t.Context(), w.Workspace, r.Trace, "", 1, operate.Edits{}))(t)
+		w.Reason.Switches = func(context.Context, db.Workspace) (reason.Halts, error) { return stopped{}, nil }
+		for range 30 {
+			w.drain(t)
+			w.Skew.Advance(10 * time.Minute)
+		}
+		if e := w.execution(t, fork.ID); e.Status != execution.Parked {
+			t.Errorf("while it is stopped, it is %+v", e)
+		}
+		w.Reason.Switches = nil
+		w.Skew.Advance(time.Hour)
+		w.drain(t)
+		if e := w.execution(t, fork.ID); e.Status != execution.Completed {
+			t.Errorf("then it is %+v", e)
 		}
 		w.mustBeFree(t)
 	})
