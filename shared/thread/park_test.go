@@ -47,6 +47,23 @@ func TestAnAnswerMeetsAPark(t *testing.T) {
 	}
 }
 
+// TestAnAnswerByAClockThatWasSetBack: the order of the person's messages decides, and not their times.
+func TestAnAnswerByAClockThatWasSetBack(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a := w.open(t, "x"), w.begin(t, "", false)
+		w.say(t, th, a, "who are you?")
+		read, _, err := w.tryAnswer(t, th, "one moment", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Skew.Advance(-time.Minute)
+		w.answer(t, th, "Ada")
+		if err := w.tryPark(t, th, a, read, time.Hour); !errors.Is(err, thread.ErrAnswered) {
+			t.Errorf("behind the message that was read: %v", err)
+		}
+	})
+}
+
 // TestAnAnswerBeforeAPark: an execution that parks after the answer is told that there is nothing
 // to wait for.
 func TestAnAnswerBeforeAPark(t *testing.T) {

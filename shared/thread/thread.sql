@@ -161,14 +161,14 @@ UPDATE threads SET execution_locked_at = lk_now()
 UPDATE threads SET parked_by = $3, parked_until = lk_plus(lk_now(), $4), execution_locked_at = lk_now(), updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND active_execution_id = $3
    AND NOT coalesce(
-     (SELECT m.created_at FROM messages m
+     (SELECT CASE WHEN r.seq IS NOT NULL THEN m.seq > r.seq
+                  ELSE m.created_at > (SELECT o.created_at FROM outbox o
+                                        WHERE o.workspace_id = $1 AND o.order_key = 'thread:' || threads.id AND o.seq < $6
+                                        ORDER BY o.seq DESC LIMIT 1) END
+        FROM messages m
+        LEFT JOIN messages r ON r.workspace_id = $1 AND r.id = $5 AND r.thread_id = m.thread_id AND r.role = 'user'
        WHERE m.workspace_id = $1 AND m.thread_id = threads.id AND m.role = 'user'
-       ORDER BY m.seq DESC LIMIT 1)
-     > coalesce(
-       (SELECT m.created_at FROM messages m WHERE m.workspace_id = $1 AND m.id = $5 AND m.thread_id = threads.id AND m.role = 'user'),
-       (SELECT o.created_at FROM outbox o
-         WHERE o.workspace_id = $1 AND o.order_key = 'thread:' || threads.id AND o.seq < $6
-         ORDER BY o.seq DESC LIMIT 1)), false);
+       ORDER BY m.seq DESC LIMIT 1), false);
 
 -- name: Unpark
 UPDATE threads SET parked_by = NULL, parked_until = NULL, updated_at = lk_now(),
