@@ -323,6 +323,25 @@ func TestAQueuedRowHoldsUpThoseBehindIt(t *testing.T) {
 	})
 }
 
+// TestWhatIsTooLateWaitsForNoRowBeforeIt: a message that has expired is never sent, so it needs no turn.
+func TestWhatIsTooLateWaitsForNoRowBeforeIt(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		first, late, last := ordered("a", "o", 1), ordered("b", "o", 2), ordered("c", "o", 3)
+		first.Queued, late.TTL = true, time.Hour
+		added := w.enqueue(t, first, late, last)
+		w.Skew.Advance(time.Hour + time.Second)
+		if n := w.due(t, topic); n != 1 {
+			t.Errorf("%d rows are due, want the one that is too late", n)
+		}
+		if got := w.claim(t, 10); len(got) != 0 {
+			t.Errorf("claimed %q", keys(got))
+		}
+		w.mustBe(t, outbox.Queued, added[0])
+		w.mustBe(t, outbox.Expired, added[1])
+		w.mustBe(t, outbox.Ready, added[2])
+	})
+}
+
 func TestTopicsAreTheClaimants(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		other := kick("a")

@@ -35,7 +35,7 @@
 // first locks a row of another table, so that the row with the lower seq commits first. Only the
 // first open row of an order key can be claimed, and the database refuses a second one in flight. A
 // row that waits for its next attempt blocks the rows after it. A failed row does not; after a
-// resend it comes last.
+// resend it comes last. A row whose TTL has passed is not sent, so it waits for no other row.
 //
 // The row locks of this package come after those of threads: lane → agents → budgets → tasks →
 // threads → outbox.

@@ -5,14 +5,14 @@ SELECT count(*) FROM (
   SELECT 1
     FROM jsonb_array_elements_text(CAST($2 AS jsonb)) t (topic)
     JOIN outbox o ON o.workspace_id = $1 AND o.topic = t.topic AND o.status IN ('ready', 'sending') AND o.due_at <= (SELECT lk_now())
-   WHERE o.order_key IS NULL
+   WHERE o.order_key IS NULL OR o.status = 'ready' AND o.expires_at <= lk_now()
       OR NOT EXISTS (SELECT FROM outbox e
                       WHERE e.workspace_id = $1 AND e.order_key = o.order_key AND e.status IN ('queued', 'ready', 'sending')
                         AND e.id <> o.id AND (e.seq < o.seq OR e.status = 'sending'))
    LIMIT $3) found;
 
 -- name: Claim
--- A row that may no longer be sent is ended instead.
+-- A row that may no longer be sent is ended instead. It waits for no row before it.
 WITH due AS MATERIALIZED (
   SELECT c.id, c.becomes, lk_plus(lk_now(), coalesce(CAST(CAST($8 AS jsonb) ->> c.topic AS bigint), $7)) AS until
     FROM jsonb_array_elements_text(CAST($2 AS jsonb)) t (topic)
@@ -24,7 +24,7 @@ WITH due AS MATERIALIZED (
                  ELSE 'sending' END AS becomes
        FROM outbox o
       WHERE o.workspace_id = $1 AND o.topic = t.topic AND o.status IN ('ready', 'sending') AND o.due_at <= (SELECT lk_now())
-        AND (o.order_key IS NULL
+        AND (o.order_key IS NULL OR o.status = 'ready' AND o.expires_at <= lk_now()
           OR NOT EXISTS (SELECT FROM outbox e
                           WHERE e.workspace_id = $1 AND e.order_key = o.order_key AND e.status IN ('queued', 'ready', 'sending')
                             AND e.id <> o.id AND (e.seq < o.seq OR e.status = 'sending')))

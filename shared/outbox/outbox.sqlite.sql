@@ -6,14 +6,14 @@ SELECT count(*) FROM (
     FROM outbox o
    WHERE o.workspace_id = $1 AND o.topic IN (SELECT t.value FROM json_each($2) t)
      AND o.status IN ('ready', 'sending') AND o.due_at <= (SELECT lk_now())
-     AND (o.order_key IS NULL
+     AND (o.order_key IS NULL OR o.status = 'ready' AND o.expires_at <= lk_now()
        OR NOT EXISTS (SELECT 1 FROM outbox e
                        WHERE e.workspace_id = $1 AND e.order_key = o.order_key AND e.status IN ('queued', 'ready', 'sending')
                          AND e.id <> o.id AND (e.seq < o.seq OR e.status = 'sending')))
    LIMIT $3);
 
 -- name: Claim
--- A row that may no longer be sent is ended instead.
+-- A row that may no longer be sent is ended instead. It waits for no row before it.
 UPDATE outbox SET
   status = due.becomes,
   attempts = attempts + CASE due.becomes WHEN 'sending' THEN 1 ELSE 0 END,
@@ -36,7 +36,7 @@ UPDATE outbox SET
       FROM outbox o
      WHERE o.workspace_id = $1 AND o.topic IN (SELECT t.value FROM json_each($2) t)
        AND o.status IN ('ready', 'sending') AND o.due_at <= (SELECT lk_now())
-       AND (o.order_key IS NULL
+       AND (o.order_key IS NULL OR o.status = 'ready' AND o.expires_at <= lk_now()
          OR NOT EXISTS (SELECT 1 FROM outbox e
                          WHERE e.workspace_id = $1 AND e.order_key = o.order_key AND e.status IN ('queued', 'ready', 'sending')
                            AND e.id <> o.id AND (e.seq < o.seq OR e.status = 'sending')))
