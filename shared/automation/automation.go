@@ -157,7 +157,6 @@ func (a *Automation) check() error {
 	}
 	var object map[string]json.RawMessage
 	bad.If(len(a.Input) > maxInput || json.Unmarshal(a.Input, &object) != nil || object == nil, "input", "must be an object of 16 KiB at most")
-	bad.If(len([]rune(a.DisabledReason)) > maxReason, "reason", "may have 500 characters at most")
 	a.NextRunAt = nil
 	switch {
 	case (a.Cron == "") == (a.Event == ""):

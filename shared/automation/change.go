@@ -109,22 +109,30 @@ func (s *Store) Enable(ctx context.Context, tx Tx, a Automation, by skill.Actor)
 }
 
 // Disable disables an automation and reports whether that changed anything. On a disabled one it
-// changes nothing, with one exception: a human replaces the reason of self-healing. Errors:
-// [problem.InvalidError], [ErrChanged].
+// changes nothing, with one exception: a human replaces the reason of self-healing. It also disables
+// one whose schedule can't be read. Errors: [problem.InvalidError] of reason, [ErrChanged].
 func (s *Store) Disable(ctx context.Context, tx Tx, a Automation, by skill.Actor, reason string) (Automation, bool, error) {
 	if !a.Enabled && (a.DisabledBy == by || by == skill.SelfHealing) {
 		return a, false, nil
 	}
-	a.Enabled, a.DisabledBy, a.DisabledReason = false, by, reason
-	a, err := s.put(ctx, tx, a)
+	if len([]rune(reason)) > maxReason {
+		return a, false, problem.Invalid("reason", "may have 500 characters at most")
+	}
+	a.Enabled, a.DisabledBy, a.DisabledReason, a.NextRunAt = false, by, reason, nil
+	a, err := s.write(ctx, tx, a)
 	return a, err == nil, err
 }
 
-// put writes an automation over the version that was read.
+// put checks an automation and writes it.
 func (s *Store) put(ctx context.Context, tx Tx, a Automation) (Automation, error) {
 	if err := a.check(); err != nil {
 		return Automation{}, err
 	}
+	return s.write(ctx, tx, a)
+}
+
+// write writes an automation over the version that was read.
+func (s *Store) write(ctx context.Context, tx Tx, a Automation) (Automation, error) {
 	var written []Automation
 	err := tx.Each(ctx, collect(&written), s.q.Update, append([]any{a.ID, a.Version}, a.values()...)...)
 	if errors.Is(err, db.ErrUnique) {
@@ -154,7 +162,7 @@ func (s *Store) DisableUsing(ctx context.Context, tx Tx, name, reason string) ([
 
 // EnableAgain enables up to `most` automations that self-healing has disabled, and returns their
 // number. Those with a cron expression come first, then those with an event. It leaves automations
-// that a human has disabled since.
+// that a human has disabled since, and those whose schedules can't be read.
 func (s *Store) EnableAgain(ctx context.Context, tx Tx, ids []string, most int) (int, error) {
 	var found []Automation // without those that were deleted since
 	for _, id := range ids {
@@ -169,7 +177,7 @@ func (s *Store) EnableAgain(ctx context.Context, tx Tx, ids []string, most int) 
 			break
 		}
 		_, changed, err := s.Enable(ctx, tx, a, skill.SelfHealing)
-		if err != nil && !errors.Is(err, ErrByHuman) {
+		if _, unreadable := errors.AsType[*problem.InvalidError](err); err != nil && !unreadable && !errors.Is(err, ErrByHuman) {
 			return n, err
 		}
 		if changed {

@@ -3,6 +3,7 @@ package automation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -47,9 +48,12 @@ type Event struct {
 	At      time.Time       `json:"at"`
 }
 
+// ErrUnreadable says that this build can't read an automation's schedule, as one with a newer time zone.
+var ErrUnreadable = errors.New("this build can't read the automation's schedule")
+
 // Claim decides whether an automation is due, and sets when it is due next. However many times were
 // missed, they cause one run. It returns false if the automation is not due. The transaction must
-// prove the automation's lane.
+// prove the automation's lane. Errors: [ErrUnreadable].
 func (s *Store) Claim(ctx context.Context, tx lane.Tx, id string) (Run, bool, error) {
 	if err := tx.Proves(lane.Automation(id)); err != nil {
 		return Run{}, false, fmt.Errorf("claim an automation: %w", err)
@@ -69,7 +73,7 @@ func (s *Store) Claim(ctx context.Context, tx lane.Tx, id string) (Run, bool, er
 	}
 	schedule, err := ParseSchedule(c.cron, c.zone)
 	if err != nil {
-		return Run{}, false, fmt.Errorf("read the schedule of automation %s: %w", id, err)
+		return Run{}, false, fmt.Errorf("read the schedule of automation %s: %w: %w", id, ErrUnreadable, err)
 	}
 	var next *time.Time
 	if t, ok := schedule.Next(c.now); ok {

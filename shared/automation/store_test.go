@@ -36,7 +36,7 @@ type world struct {
 //go:embed testdata/*.sql
 var statements embed.FS
 
-type queries struct{ Happens, Misplace, Unsettled db.Query }
+type queries struct{ Happens, Misplace, Unsettled, BreakSchedule db.Query }
 
 // queries returns additional statements of the tests.
 func (w world) queries(t testing.TB) (q queries) {
@@ -392,6 +392,42 @@ func TestSelfHealingGivesBackWhatItTook(t *testing.T) {
 		}
 		if got := w.get(t, "b"); got.Enabled || got.DisabledBy != skill.Human {
 			t.Errorf("b is %+v", got)
+		}
+	})
+}
+
+// TestSelfHealingTakesWhatItCannotRead: a schedule that this build does not know does not keep self-healing from
+// its other work.
+func TestSelfHealingTakesWhatItCannotRead(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		broken, sound := w.hourly(t, "broken"), w.hourly(t, "sound")
+		w.sql(t, w.queries(t).BreakSchedule, broken.ID)
+		var ids []string
+		err := w.tx(t, func(ctx context.Context, tx *db.Tx) (err error) {
+			ids, err = w.s.DisableUsing(ctx, tx, "echo", "3 failures in a row")
+			return err
+		})
+		if err != nil || len(ids) != 2 || w.get(t, broken.ID).Enabled || w.get(t, broken.ID).NextRunAt != nil {
+			t.Fatalf("disabled %v, %v", ids, err)
+		}
+		n := 0
+		err = w.tx(t, func(ctx context.Context, tx *db.Tx) (err error) {
+			n, err = w.s.EnableAgain(ctx, tx, ids, 2)
+			return err
+		})
+		if err != nil || n != 1 || w.get(t, broken.ID).Enabled || !w.get(t, sound.ID).Enabled {
+			t.Errorf("gave back %d, %v", n, err)
+		}
+		zone := "UTC"
+		err = w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			mended, err := w.s.Patch(ctx, tx, w.get(t, broken.ID), automation.Patch{TimeZone: &zone})
+			if err == nil {
+				_, _, err = w.s.Enable(ctx, tx, mended, skill.Human)
+			}
+			return err
+		})
+		if err != nil || w.get(t, broken.ID).NextRunAt == nil {
+			t.Errorf("mended: %v", err)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -164,7 +165,7 @@ func (b *beat) pursue(ctx context.Context, p *Phase, k kind, due []objective.Due
 // leave returns the error if it must end the beat. It returns nil for work that was only
 // interrupted or that this build can't read, and leaves that work for the next beat.
 func (b *beat) leave(ctx context.Context, p *Phase, what string, err error) error {
-	if errors.Is(err, execution.ErrUnreadable) {
+	if errors.Is(err, execution.ErrUnreadable) || errors.Is(err, automation.ErrUnreadable) {
 		b.Log.ErrorContext(ctx, "work left: it can't be read", "phase", p.Name, "objective", what, "error", err)
 		p.Left++
 		return nil

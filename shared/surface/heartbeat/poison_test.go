@@ -92,6 +92,27 @@ func TestWhatCannotBeReadIsQuarantined(t *testing.T) {
 	})
 }
 
+// TestAnAutomationThatCannotBeReadIsLeft covers a schedule that this build does not know, such as one with a
+// newer time zone. Its automation does not run, and stops no other one.
+func TestAnAutomationThatCannotBeReadIsLeft(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		tidy, ran := counting("tidy")
+		w := newWorld(t, e, idle(t), tidy)
+		broken := w.automate(t, "broken", "tidy", "")
+		must(w.DB.Exec(t.Context(), w.Workspace, w.q.BreakSchedule, broken))(t)
+		sound := w.automate(t, "sound", "tidy", "")
+		w.Skew.Advance(time.Hour)
+		r := w.beat(t, slot(1))
+		if r.Outcome != heartbeat.Completed || r.Phases[2].Done != 1 || r.Phases[2].Left != 1 || *ran != 1 {
+			t.Errorf("after %d runs it is %+v", *ran, r)
+		}
+		if a := w.automation(t, sound); a.LastStatus != "success" {
+			t.Errorf("the sound one is %+v", a)
+		}
+		w.mustBeFree(t)
+	})
+}
+
 // TestTheBeatsOwnIsFoundAmongMany checks that a beat finds its own execution among many unfinished
 // ones.
 func TestTheBeatsOwnIsFoundAmongMany(t *testing.T) {

@@ -43,3 +43,6 @@ UNION ALL SELECT 'agent_locks', count(*) FROM agent_locks WHERE workspace_id = $
 
 -- name: Unsettled
 SELECT count(*) FROM events WHERE workspace_id = $1 AND xid >= lk_settled();
+
+-- name: BreakSchedule
+UPDATE agent_automations SET time_zone = 'Mars/Olympus' WHERE workspace_id = $1 AND id = $2;
