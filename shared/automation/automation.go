@@ -83,9 +83,9 @@ func Events() []string {
 }
 
 type queries struct {
-	Get, List, Now, Insert, Update, Delete db.Query
-	Uncreate, Due, Lock, Claimed, Happened db.Query
-	Advance, Ended, Using, LockHead        db.Query
+	Get, List, Now, Insert, Update, Delete     db.Query
+	Uncreate, Due, Lock, Claimed, Happened     db.Query
+	Advance, Ended, Using, LockUsing, LockHead db.Query
 }
 
 // Store stores the automations of all workspaces. Methods that write take a transaction, in which

@@ -103,6 +103,10 @@ UPDATE agent_automations SET next_run_at = $3, event_xid = $4, event_id = $5 WHE
 -- name: Ended
 UPDATE agent_automations SET last_run_at = lk_now(), last_status = $3, last_trace_id = $4 WHERE workspace_id = $1 AND id = $2;
 
+-- name: LockUsing
+-- Locks the rows without a change, so that they are read as they are.
+UPDATE agent_automations SET updated_at = updated_at WHERE workspace_id = $1 AND skill = $2 AND enabled;
+
 -- name: Using
 SELECT id, name, skill, input, cron, time_zone, event, enabled, disabled_by, disabled_reason, disabled_at, next_run_at,
        last_run_at, last_status, last_trace_id, version, created_by, created_at, updated_at, trust = 'outside', lk_now()

@@ -147,6 +147,7 @@ func (s *Store) write(ctx context.Context, tx Tx, a Automation) (Automation, err
 // DisableUsing disables all automations of a skill on behalf of self-healing. It returns their ids.
 func (s *Store) DisableUsing(ctx context.Context, tx Tx, name, reason string) ([]string, error) {
 	var found []Automation
+	tx.Later().Exec(s.q.LockUsing, name)
 	if err := tx.Each(ctx, collect(&found), s.q.Using, name, Max); err != nil {
 		return nil, fmt.Errorf("read the automations of a skill: %w", err)
 	}
@@ -166,6 +167,7 @@ func (s *Store) DisableUsing(ctx context.Context, tx Tx, name, reason string) ([
 func (s *Store) EnableAgain(ctx context.Context, tx Tx, ids []string, most int) (int, error) {
 	var found []Automation // without those that were deleted since
 	for _, id := range ids {
+		tx.Later().Exec(s.q.Lock, id)
 		if err := tx.Each(ctx, collect(&found), s.q.Get, id, ""); err != nil {
 			return 0, fmt.Errorf("read an automation: %w", err)
 		}

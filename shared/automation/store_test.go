@@ -432,6 +432,63 @@ func TestSelfHealingTakesWhatItCannotRead(t *testing.T) {
 	})
 }
 
+// TestSelfHealingWaitsForWhoEdits: an automation that a person edits at the same moment is read once the edit
+// has ended.
+func TestSelfHealingWaitsForWhoEdits(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for name, heal := range map[string]func(context.Context, *db.Tx, string) (int, error){
+			"takes": func(ctx context.Context, tx *db.Tx, _ string) (int, error) {
+				ids, err := w.s.DisableUsing(ctx, tx, "echo", "3 failures in a row")
+				return len(ids), err
+			},
+			"gives back": func(ctx context.Context, tx *db.Tx, id string) (int, error) {
+				return w.s.EnableAgain(ctx, tx, []string{id}, 1)
+			},
+		} {
+			a := w.hourly(t, name)
+			if name == "gives back" {
+				err := w.tx(t, func(ctx context.Context, tx *db.Tx) (err error) {
+					a, _, err = w.s.Disable(ctx, tx, a, skill.SelfHealing, "3 failures in a row")
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			done := make(chan struct{})
+			var n int
+			var healed error
+			edited := name + ", edited"
+			w.aside(t, func(other world) {
+				err := w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+					if _, err := w.s.Patch(ctx, tx, a, automation.Patch{Name: &edited}); err != nil {
+						return err
+					}
+					go func() {
+						defer close(done)
+						healed = other.tx(t, func(ctx context.Context, tx *db.Tx) (err error) {
+							n, err = heal(ctx, tx, a.ID)
+							return err
+						})
+					}()
+					dbtest.AwaitBlocked(ctx, t, w.DB.Dialect(), tx, done)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			<-done
+			if healed != nil || n != 1 || w.get(t, a.ID).Name != edited {
+				t.Errorf("%s: %d, %v", name, n, healed)
+			}
+			if err := w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.s.Delete(ctx, tx, a.ID); return err }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 func TestWhatIsWrongIsSaidAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		_, err := w.create(t, automation.Automation{Input: json.RawMessage(`[1]`), Cron: "0 0 30 2 *", TimeZone: "Mars"})
