@@ -57,7 +57,7 @@ const (
 const (
 	DefaultTasks    = 1
 	DefaultInterval = 30  // seconds
-	DefaultStale    = 180 // seconds
+	DefaultStale    = 180 // seconds; more for an agent with a long interval
 )
 
 // Agent is one row, with the number of its open attempts.

@@ -27,6 +27,10 @@ const (
 	MaxStale        = 7 * 24 * 60 * 60 // seconds
 )
 
+// missedBeats is after how many intervals without a heartbeat an agent is stale whose threshold is not given. It
+// is degraded after two.
+const missedBeats = 3
+
 // Register adds an agent with the id and the configuration in a, or replaces the configuration of
 // the agent with this id. It returns the stored agent, and whether it is new. Fields that are zero
 // get their defaults; CoordinatorEnabled has none. Errors: [problem.InvalidError], and
@@ -62,7 +66,7 @@ func (a *Agent) check(ctx context.Context) error {
 	text(ctx, bad, "spawnerTarget", &a.SpawnerTarget, 0, MaxTarget)
 	orDefault(&a.MaxConcurrentTasks, DefaultTasks)
 	orDefault(&a.IntervalSeconds, DefaultInterval)
-	orDefault(&a.StaleSeconds, DefaultStale)
+	orDefault(&a.StaleSeconds, min(max(DefaultStale, missedBeats*a.IntervalSeconds), MaxStale))
 	orDefault(&a.Spawner, SpawnPull)
 	bad.If(a.MaxConcurrentTasks < 1 || a.MaxConcurrentTasks > MaxTasks, "maxConcurrentTasks", "must be 1 to 1000")
 	bad.If(a.IntervalSeconds < 1 || a.IntervalSeconds > MaxInterval, "heartbeatIntervalSeconds", "must be 1 to 86400")

@@ -49,6 +49,20 @@ func TestRegistrationAddsOnceAndThenReplaces(t *testing.T) {
 	})
 }
 
+// TestASlowHeartIsNotStaleBetweenItsBeats: without a threshold of its own, an agent may miss two heartbeats,
+// and 180 seconds at least.
+func TestASlowHeartIsNotStaleBetweenItsBeats(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for interval, want := range map[int]int{1: 180, 60: 180, 300: 900, agent.MaxInterval: 3 * agent.MaxInterval} {
+			d := draft("slow")
+			d.IntervalSeconds = interval
+			if is := w.registered(t, d); is.StaleSeconds != want {
+				t.Errorf("with a heartbeat each %d s it is stale after %d s, want %d s", interval, is.StaleSeconds, want)
+			}
+		}
+	})
+}
+
 func TestOneOfManyRegistrationsAddsTheAgent(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		d := draft("builder")

@@ -110,7 +110,7 @@ func (s *server) registerAgent(ctx context.Context, in *struct {
 		CoordinatorEnabled *bool         `json:"coordinatorEnabled,omitempty" doc:"The coordinator may give it tasks; true unless given"`
 		MaxConcurrentTasks int           `json:"maxConcurrentTasks,omitempty" minimum:"1" maximum:"1000" default:"1"`
 		IntervalSeconds    int           `json:"heartbeatIntervalSeconds,omitempty" minimum:"1" maximum:"86400" default:"30"`
-		StaleSeconds       int           `json:"staleThresholdSeconds,omitempty" minimum:"1" maximum:"604800" default:"180" doc:"After so long without a heartbeat its tasks are given to others"`
+		StaleSeconds       int           `json:"staleThresholdSeconds,omitempty" minimum:"1" maximum:"604800" doc:"After so long without a heartbeat its tasks are given to others; left out: 180, or three intervals where that is more"`
 		Spawner            agent.Spawner `json:"spawner,omitempty" enum:"http,lambda,builtin,pull" default:"pull" doc:"How it is started for a task; pull: it runs already, and claims its tasks"`
 		SpawnerTarget      string        `json:"spawnerTarget,omitempty" maxLength:"2048" doc:"What the spawner starts, such as the name of a function"`
 	}
