@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -55,9 +56,9 @@ const maxError = 1000 // bytes
 
 // recordIn adds a delivery to a batch. again is the delay until the next attempt; 0: there is none.
 func (s *Store) recordIn(b *db.Batch, d Delivery, again time.Duration) {
-	why := d.Error
+	why := activity.Text(d.Error) // it may repeat the names of a certificate
 	if len(why) > maxError {
-		why = why[:maxError]
+		why = strings.ToValidUTF8(why[:maxError], "")
 	}
 	b.Exec(s.q.Record, cmp.Or(d.ID, s.ids()), d.Endpoint, db.Null(d.Row), d.WebhookID, d.Event, db.Null(d.Subject), d.Attempt, d.Status, db.Null(d.StatusCode),
 		db.Null(why), db.Null(d.Took.Milliseconds()), db.Null(again.Milliseconds()), d.Body, d.Trace)
