@@ -1,7 +1,8 @@
 -- name: Set
+-- One that is on stays as it is. Its row is locked, so that a release comes after who sets it.
 INSERT INTO kill_switches (workspace_id, id, scope, target, reason, set_by, set_at)
 VALUES ($1, $2, $3, $4, $5, $6, lk_now())
-ON CONFLICT (workspace_id, scope, target) WHERE released_at IS NULL DO NOTHING;
+ON CONFLICT (workspace_id, scope, target) WHERE released_at IS NULL DO UPDATE SET set_by = kill_switches.set_by;
 
 -- name: On
 SELECT id, scope, target, reason, set_by, set_at, released_by, released_at

@@ -114,6 +114,51 @@ func TestKillSwitches(t *testing.T) {
 	})
 }
 
+// TestWhoSetsASwitchHasItOn: who sets a switch that is on already has it on until the transaction ends. A release
+// at the same moment comes after it.
+func TestWhoSetsASwitchHasItOn(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		var k halt.Switch
+		set := func(ctx context.Context, tx *db.Tx) (err error) {
+			k, err = w.s.Set(ctx, tx, halt.Switch{Scope: halt.Workspace, Reason: "r", SetBy: "user:1"})
+			return err
+		}
+		if err := w.tx(t, set); err != nil {
+			t.Fatal(err)
+		}
+		other, _ := w.Open(t, 0)
+		s, err := halt.New(other, uuid.NewString)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		var released error
+		err = w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			if err := set(ctx, tx); err != nil {
+				return err
+			}
+			go func() {
+				defer close(done)
+				released = other.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+					_, _, err := s.Release(ctx, tx, k.ID, "user:2")
+					return err
+				})
+			}()
+			dbtest.AwaitBlocked(ctx, t, w.DB.Dialect(), tx, done)
+			select {
+			case <-done:
+				t.Error("it was released before who set it had ended")
+			default:
+			}
+			return nil
+		})
+		<-done
+		if err := errors.Join(err, released); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestEverySwitchThatIsSetStops(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		set := func(k halt.Switch) error {
