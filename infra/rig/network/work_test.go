@@ -150,7 +150,7 @@ var tasking = &work{
 	name: "a task",
 	seed: func(t *testing.T, w *world) {
 		w.Works(func(context.Context, worker.Tick) error { return nil }) // begin does
-		w.Work.BeatEvery = 2 * silence // an invocation is short as well
+		w.Work.BeatEvery = 2 * silence                                   // an invocation is short as well
 		check(t, w.direct.DB.Tx(t.Context(), w.ws, func(ctx context.Context, tx *db.Tx) error {
 			_, _, err := w.direct.Agents.Register(ctx, tx, agent.Agent{
 				ID: w.IDs(), Name: "built in", Spawner: agent.SpawnBuiltin, CoordinatorEnabled: true, CreatedBy: "test",
