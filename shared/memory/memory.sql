@@ -1,9 +1,14 @@
 -- name: Save
 -- Equal content is stored once: saving it again can only raise its importance and delay its expiry.
+-- One that has expired is replaced.
 INSERT INTO agent_memory AS m (workspace_id, id, agent, category, content, content_hash, importance, trace_id, expires_at, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, lk_plus(lk_now(), $9), lk_now(), lk_now())
 ON CONFLICT (workspace_id, agent, content_hash) DO UPDATE SET
-  importance = CASE WHEN m.importance < excluded.importance THEN excluded.importance ELSE m.importance END,
+  importance = CASE WHEN m.importance < excluded.importance OR m.expires_at <= lk_now() THEN excluded.importance ELSE m.importance END,
+  category = CASE WHEN m.expires_at <= lk_now() THEN excluded.category ELSE m.category END,
+  content = CASE WHEN m.expires_at <= lk_now() THEN excluded.content ELSE m.content END,
+  trace_id = CASE WHEN m.expires_at <= lk_now() THEN excluded.trace_id ELSE m.trace_id END,
+  created_at = CASE WHEN m.expires_at <= lk_now() THEN excluded.created_at ELSE m.created_at END,
   expires_at = CASE WHEN m.expires_at IS NULL OR excluded.expires_at IS NULL THEN NULL
                     WHEN m.expires_at < excluded.expires_at THEN excluded.expires_at ELSE m.expires_at END,
   version = m.version + 1, updated_at = lk_now()

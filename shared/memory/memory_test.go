@@ -174,19 +174,22 @@ func TestSayingItAgainRaisesImportanceAndLife(t *testing.T) {
 
 func TestAMemoryExpires(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		first, _ := w.save(t, memory.Memory{Content: "for a day"}, 24*time.Hour)
+		first, _ := w.save(t, memory.Memory{Content: "For a DAY", Category: "old", Importance: 9}, 24*time.Hour)
 		w.save(t, memory.Memory{Content: "for ever"})
 		w.Skew.Advance(23 * time.Hour)
-		if got := w.contents(t); !slices.Equal(got, []string{"for ever", "for a day"}) {
+		if got := w.contents(t); !slices.Equal(got, []string{"for ever", "For a DAY"}) {
 			t.Errorf("after 23 hours: %q", got)
 		}
 		w.Skew.Advance(61 * time.Minute)
 		if got := w.contents(t); !slices.Equal(got, []string{"for ever"}) {
 			t.Errorf("after a day: %q", got)
 		}
-		id, isNew := w.save(t, memory.Memory{Content: "for a day"}, 24*time.Hour) // it has not expired any more
+		id, isNew := w.save(t, memory.Memory{Content: "for a day", Category: "new", Importance: 2}, 24*time.Hour) // it has not expired any more
 		if got := w.contents(t); id != first || isNew || !slices.Contains(got, "for a day") {
 			t.Errorf("said again: %q (new: %v)", got, isNew)
+		}
+		if m := w.newest(t, 1)[0]; m.ID != first || m.Category != "new" || m.Importance != 2 || lifeOf(m) != 24*time.Hour {
+			t.Errorf("of the expired one is left: %+v", m)
 		}
 	})
 }
