@@ -21,6 +21,11 @@
   SELECT 'delivery', i.id, i.updated_at
     FROM inbox i
    WHERE i.workspace_id = $1 AND i.status = 'parked'
+  UNION ALL
+  -- given up while it was worked on
+  SELECT 'delivery', i.id, i.updated_at
+    FROM inbox i
+   WHERE i.workspace_id = $1 AND i.status = 'working' AND i.error IS NOT NULL
 
 -- name: Open
 -- The failures that nobody has dismissed, with their number, at most $6. $4 bounds the age of executions.

@@ -137,8 +137,8 @@ UPDATE inbox
 SELECT 1 FROM outbox WHERE workspace_id = $1 AND key = $2 AND status IN ('ready', 'sending');
 
 -- name: Unkick
--- One that is worked on is looked for again.
-UPDATE inbox SET kicks = 0 WHERE workspace_id = $1 AND id = $2;
+-- One that is worked on is looked for again, and is not given up any more.
+UPDATE inbox SET kicks = 0, error = NULL WHERE workspace_id = $1 AND id = $2;
 
 -- name: Now
 SELECT lk_now() FROM webhook_sources WHERE workspace_id = $1 AND id = $2;

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/failure"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
@@ -120,6 +121,25 @@ func TestADeliveryWithoutItsRowGoesOn(t *testing.T) {
 	})
 }
 
+// failed returns the ids of what people are told has failed.
+func (w *world) failed(t testing.TB) (all []string) {
+	t.Helper()
+	s, err := failure.New(w.DB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.List(t.Context(), w.Workspace, db.Position{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if f.Kind == failure.Delivery && f.Why != "" {
+			all = append(all, f.ID)
+		}
+	}
+	return all
+}
+
 // TestADeliveryThatNothingHelpsIsGivenUp after a few sweeps, until a person has it redelivered.
 func TestADeliveryThatNothingHelpsIsGivenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
@@ -149,8 +169,11 @@ func TestADeliveryThatNothingHelpsIsGivenUp(t *testing.T) {
 			if d := w.delivery(t, id); d.Status != want || d.Error == "" || w.due(t) || w.sweep(t) != (inbox.Swept{}) {
 				t.Errorf("%s, given up: %+v", name, d)
 			}
+			if got := w.failed(t); !slices.Equal(got, []string{id}) {
+				t.Errorf("%s, given up: people are told that %v failed", name, got)
+			}
 			w.in(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.s.Replay(ctx, tx, id, false); return err })
-			if got := w.ready(t); !slices.Equal(got, []string{id}) {
+			if got := w.ready(t); !slices.Equal(got, []string{id}) || len(w.failed(t)) > 0 {
 				t.Errorf("%s, redelivered: the outbox goes on with %v", name, got)
 			}
 			w.endKick(t)
