@@ -102,7 +102,7 @@ func (c *console) operate(ctx context.Context, ws db.Workspace) (*app.Core, *ope
 	if err != nil {
 		return nil, nil, err
 	}
-	core := app.NewCore(d, cfg, c.logger(c.err, slog.LevelError), awsConfig)
+	core := app.NewCore(d, cfg, c.logger(c.err, cfg, slog.LevelError), awsConfig)
 	if ws, err = c.existing(ctx, core, ws); err != nil {
 		return nil, nil, errors.Join(err, d.Close())
 	}

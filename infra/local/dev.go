@@ -52,8 +52,8 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		return err
 	}
 	defer listener.Close() // a second time, when the server has closed it
-	log := slog.New(quiet{c.logger(c.out, cfg.LogLevel).Handler()})
-	core, did, err := prepare(ctx, cfg, c.logger(c.out, max(cfg.LogLevel, slog.LevelWarn)), "")
+	log := slog.New(quiet{c.logger(c.out, cfg, cfg.LogLevel).Handler()})
+	core, did, err := prepare(ctx, cfg, c.logger(c.out, cfg, max(cfg.LogLevel, slog.LevelWarn)), "")
 	if err != nil {
 		return err
 	}

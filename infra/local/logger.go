@@ -4,15 +4,17 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// logger returns a logger that redacts secrets. It prints a story for a person or, with --json, one
-// line of JSON per event.
-func (c *console) logger(w io.Writer, level slog.Leveler) *slog.Logger {
+// logger returns a logger that redacts secrets, among them those of the configuration. It prints a story for a
+// person or, with --json, one line of JSON per event.
+func (c *console) logger(w io.Writer, cfg app.Config, level slog.Leveler) *slog.Logger {
+	var h slog.Handler = newStory(newPaper(w, c.environ), level)
 	if c.json {
-		return slog.New(redact.NewHandler(trace.NewHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})), nil))
+		h = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})
 	}
-	return slog.New(redact.NewHandler(trace.NewHandler(newStory(newPaper(w, c.environ), level)), nil))
+	return slog.New(redact.NewHandler(trace.NewHandler(h), cfg.Known()))
 }

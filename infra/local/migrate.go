@@ -24,7 +24,7 @@ func migrateVerb(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		log := c.logger(c.err, cfg.LogLevel)
+		log := c.logger(c.err, cfg, cfg.LogLevel)
 		if !cfg.OnPostgres() { // the migrations themselves do not check for damage
 			d, err := open(ctx, cfg, 0)
 			if err != nil {

@@ -64,7 +64,7 @@ func (c *console) rotate(ctx context.Context, keep bool) error {
 		return err
 	}
 	defer d.Close()
-	agent, err := wire.New(app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig), instance())
+	agent, err := wire.New(app.NewCore(d, cfg, c.logger(c.err, cfg, cfg.LogLevel), awsConfig), instance())
 	if err != nil {
 		return err
 	}

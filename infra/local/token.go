@@ -71,7 +71,7 @@ func (c *console) userLink(ctx context.Context, cfg app.Config, adminToken, orig
 		return err
 	}
 	defer d.Close()
-	agent, err := wire.New(app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig), instance())
+	agent, err := wire.New(app.NewCore(d, cfg, c.logger(c.err, cfg, cfg.LogLevel), awsConfig), instance())
 	if err != nil {
 		return err
 	}

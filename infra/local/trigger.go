@@ -99,7 +99,7 @@ func (c *console) surfaces(ctx context.Context) (agent *wire.Surfaces, done func
 	if err != nil {
 		return nil, nil, err
 	}
-	core := app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig)
+	core := app.NewCore(d, cfg, c.logger(c.err, cfg, cfg.LogLevel), awsConfig)
 	if agent, err = wire.New(core, instance(), mail.Channels(core)...); err != nil {
 		_ = d.Close()
 		return nil, nil, err
