@@ -19,6 +19,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // counting returns a skill that counts its calls.
@@ -383,6 +384,36 @@ func TestSomebodyWhoWaitsIsServedBeforeTheNextAutomation(t *testing.T) {
 		w.mustBeFree(t)
 		if r := w.beat(t, slot(2)); r.Outcome != heartbeat.Completed || ran != 3 {
 			t.Errorf("after %d runs the next is %+v", ran, r)
+		}
+	})
+}
+
+// TestCapsOfModelsLeaveOtherWorkAlone checks that a workspace whose beats may ask no model runs its automations
+// and closes what nobody works on.
+func TestCapsOfModelsLeaveOtherWorkAlone(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		for _, settings := range []string{`{"day_tokens": 0}`, `{"beat_tokens": 0}`, `{"beat_model_calls": 0}`} {
+
+			e.Workspace = dbtest.NewWorkspace(t, e.DB)
+			k, ran := counting("tidy")
+			w := newWorld(t, e, idle(t), k)
+			w.set(t, settings)
+			w.automate(t, "tidy up", "tidy", "")
+			cut := execution.Execution{ID: w.IDs(), Agent: "operator", Surface: trace.Operate, Trace: w.Traces.New(trace.Operate), Attempt: 1}
+			cut.Subject = lane.Execution(cut.ID)
+			err := w.Lanes.Do(t.Context(), lane.Request{Workspace: w.Workspace, Lane: cut.Subject, Holder: "test"}, lane.Wait{},
+				func(ctx context.Context, h *lane.Hold) error {
+					return w.Lanes.InHold(ctx, h, func(_ context.Context, tx lane.Tx) error { return w.Runs.Start(tx, cut) })
+				})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Skew.Advance(3 * time.Hour)
+			r := w.beat(t, slot(1))
+			left := must(w.Runs.Get(t.Context(), w.Workspace, cut.ID))(t)
+			if *ran != 1 || r.Left != 0 || !left.Status.Ended() {
+				t.Errorf("with %s the automation ran %d times, the cut execution is %s, and the beat says %+v", settings, *ran, left.Status, r)
+			}
 		}
 	})
 }

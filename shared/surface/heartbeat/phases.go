@@ -184,7 +184,7 @@ func (b *beat) muted(ctx context.Context) string {
 	if !b.modelChecked {
 		b.modelChecked, b.modelOff = true, b.Reason.Paused(ctx, b.tick.Workspace)
 	}
-	return cmp.Or(b.halted, b.modelOff)
+	return cmp.Or(b.halted, b.modelOff, b.caps.over(b.until))
 }
 
 // mustStop reports whether no further piece of work may begin. It then counts the left pieces and
@@ -206,17 +206,22 @@ func (b *beat) mustStop(ctx context.Context, p *Phase, left int, why string) boo
 	return true
 }
 
-// stops returns the stop conditions of a run in this beat. The holds are those that the run holds
+// stops returns the stop conditions of any work in this beat. The holds are those that the work holds
 // in addition to the beat's.
 func (b *beat) stops(holds ...*lane.Hold) []reason.Stop {
 	return []reason.Stop{reason.Deadline(), reason.Wanted(append(holds, b.hold)...), b.share}
 }
 
-// share stops a run when its phase has used its share of the beat's time or of the beat's caps.
-func (b *beat) share(ctx context.Context, _ reason.Progress) *reason.Stopped {
+// capped stops a run when its phase has used its share of the beat's caps. They limit what is asked of models.
+func (b *beat) capped(context.Context, reason.Progress) *reason.Stopped {
 	if why := b.caps.over(b.until); why != "" {
 		return &reason.Stopped{Status: execution.Parked, Reason: why}
 	}
+	return nil
+}
+
+// share stops work when its phase has used its share of the beat's time.
+func (b *beat) share(ctx context.Context, _ reason.Progress) *reason.Stopped {
 	deadline, ok := ctx.Deadline()
 	if ok && time.Since(b.working) > time.Duration(b.until*float64(deadline.Sub(b.working))) {
 		return &reason.Stopped{Status: execution.Parked, Reason: "the phase's share of the beat's time is used up"}

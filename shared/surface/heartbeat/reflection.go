@@ -207,7 +207,7 @@ func (b *beat) piece(subject lane.Name, input any) execution.Execution {
 // bounded sets the limits of the beat and of the workspace on a job that asks a model.
 func (b *beat) bounded(p *Phase, job reason.Job) reason.Job {
 	job.MaxTokens, job.Window = answerTokens, b.Window
-	job.Stops = append(b.stops(job.Hold), reason.MaxSteps(b.settings.StepsPerRun))
+	job.Stops = append(b.stops(job.Hold), b.capped, reason.MaxSteps(b.settings.StepsPerRun))
 	job.Retries, job.SkillTimeout = b.settings.ToolRetries, time.Duration(b.settings.SkillTimeout)*time.Second
 	job.Day, job.DayMicroUSD, job.Priced = b.settings.DayTokens, b.settings.DayMicroUSD, b.settings.BeatMicroUSD > 0
 	job.Spent = b.spender(p)
