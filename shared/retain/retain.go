@@ -39,7 +39,8 @@ type Retention struct {
 	// a month, heals at least as long as they may relapse.
 	Activity time.Duration
 	Events   time.Duration
-	Outbox   time.Duration // deliveries of webhooks are kept a day longer
+	Outbox   time.Duration // deliveries of webhooks are kept at least a day longer
+	Inbox    time.Duration
 }
 
 // Oldest holds the ages of the oldest rows.
@@ -69,7 +70,7 @@ const usageKept = 31 * 24 * time.Hour
 
 func (r Retention) usage() time.Duration { return max(r.Activity, usageKept) }
 
-// inboxLonger is how much longer deliveries are kept than the outbox rows by which they began: a
+// inboxLonger is how much longer deliveries are kept at least than the outbox rows by which they began: a
 // delivery that comes again is known for as long as its row could keep another from being added.
 const inboxLonger = 24 * time.Hour
 
@@ -96,7 +97,7 @@ func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (mor
 		{s.q.Budgets, keep.usage()},
 		{s.q.Heals, max(keep.Activity, heal.MaxCooldown)},
 		{s.q.Keys, 0},
-		{s.q.Inbox, keep.Outbox + inboxLonger},
+		{s.q.Inbox, max(keep.Inbox, keep.Outbox+inboxLonger)},
 		{s.q.Deliveries, keep.Outbox + inboxLonger},
 		{s.q.TaskLogs, keep.Activity},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ type queries struct {
 	Executions, Count, Happens, OldOutbox, OldRun, Outboxes           db.Query
 	ManyMemories, ManyUsages, Left, Day, Budgets, Approval, Approvals db.Query
 	Task, TaskLine, TaskLines                                         db.Query
+	Delivery, Deliveries                                              db.Query
 }
 
 //go:embed testdata/*.sql
@@ -296,6 +298,29 @@ func TestTheLogsOfTasksGoWhenTheyAreOver(t *testing.T) {
 		}
 		if got := left(late); got != 1 {
 			t.Errorf("of the log of a task that ended now %d rows are left, not 1", got)
+		}
+	})
+}
+
+// TestDeliveriesAreKeptAsLongAsTheInbox checks that received webhooks are kept as long as is said, and no shorter
+// than the rows of the outbox by which they began.
+func TestDeliveriesAreKeptAsLongAsTheInbox(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		const day = 24 * time.Hour
+		for _, old := range []int{80, 40, 20} {
+			if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Delivery, ids(), []byte("{}"), strings.Repeat("0", 64), old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, step := range []struct{ inbox, want int }{{90, 3}, {60, 2}, {5, 1}} {
+			keep := retain.Retention{Activity: 90 * day, Events: 7 * day, Outbox: 30 * day, Inbox: time.Duration(step.inbox) * day}
+			if _, err := w.s.Purge(t.Context(), w.Workspace, keep); err != nil {
+				t.Fatal(err)
+			}
+			var left int
+			if err := w.DB.One(t.Context(), w.Workspace, []any{&left}, w.q.Deliveries); err != nil || left != step.want {
+				t.Errorf("with an inbox of %d days %d deliveries are left, want %d: %v", step.inbox, left, step.want, err)
+			}
 		}
 	})
 }

@@ -50,3 +50,12 @@ SELECT count(*) FROM agent_task_logs WHERE workspace_id = $1 AND task_id = $2;
 
 -- name: Approvals
 SELECT count(*) FROM approvals WHERE workspace_id = $1;
+
+-- name: Delivery
+-- A delivery that ended $5 days ago.
+INSERT INTO inbox (workspace_id, id, source_id, source, delivery_id, event, headers, body, digest, status, trace_id, received_at, updated_at, ended_at)
+VALUES ($1, $2, $2, 'shop', 'd', 'paid', '{}', $3, $4, 'done', 'wh_test', lk_plus(lk_now(), 0 - CAST($5 AS bigint) * 86400000),
+  lk_plus(lk_now(), 0 - CAST($5 AS bigint) * 86400000), lk_now());
+
+-- name: Deliveries
+SELECT count(*) FROM inbox WHERE workspace_id = $1;
