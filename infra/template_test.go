@@ -461,6 +461,13 @@ func TestDashboard(t *testing.T) {
 	}
 	n := 0
 	for _, w := range board.Widgets {
+		if strings.HasPrefix(w.Properties.Title, "Models: ") {
+			for _, asks := range []string{"Heartbeat", "Operate", "Chat", "Worker"} {
+				if !slices.ContainsFunc(w.Properties.Metrics, func(m []any) bool { return m[3] == "${"+asks+"Function}" }) {
+					t.Errorf("%s leaves out %s, which asks models", w.Properties.Title, asks)
+				}
+			}
+		}
 		if w.Type != "metric" || w.Properties.Title == "" || w.X+w.Width > 24 || w.Height == 0 || w.Properties.Region != "${AWS::Region}" {
 			t.Errorf("%+v", w)
 		}
