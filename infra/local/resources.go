@@ -276,8 +276,7 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 		body, err = c.document(orField(given[0], texts[r.name][what]))
 		return http.MethodPost, at(), body, err
 	case what == "dismiss" && n == 3:
-		body, err = json.Marshal(map[string]string{"at": given[2]})
-		return http.MethodPost, at(given[0], given[1], what), body, err
+		return http.MethodPost, at(given[0], given[1], what), map[string]string{"at": given[2]}, nil
 	case (what == "reallocate" || what == "bulk") && n == 1:
 		body, err = c.document(given[0])
 		return http.MethodPost, at(what), body, err

@@ -256,3 +256,19 @@ func TestTheOperatorsOtherVerbs(t *testing.T) {
 		t.Errorf("following ended with %d after %s", c, line)
 	}
 }
+
+// A failure is dismissed by what its listing says of it.
+func TestAFailureIsDismissed(t *testing.T) {
+	h := newHomeWith(t, "DEMO=0")
+	run := decode[struct{ ID string }](t, h.must(exitDone, "executions", "create", `{"agent":"baker"}`, "--json").out)
+	h.must(exitDone, "executions", "fail", run.ID, `{"reason":"the oven is cold"}`)
+	type listing struct{ Items []struct{ Kind, ID, At string } }
+	open := decode[listing](t, h.must(exitDone, "failures", "--json").out).Items
+	if len(open) != 1 {
+		t.Fatalf("the failures are %+v", open)
+	}
+	h.must(exitDone, "failures", "dismiss", open[0].Kind, open[0].ID, open[0].At)
+	if left := decode[listing](t, h.must(exitDone, "failures", "--json").out).Items; len(left) > 0 {
+		t.Errorf("dismissed, there are still %+v", left)
+	}
+}
