@@ -246,7 +246,7 @@ func retention(s workspace.Settings) retain.Retention {
 	const day = 24 * time.Hour
 	return retain.Retention{
 		Activity: time.Duration(s.ActivityDays) * day, Events: time.Duration(s.EventDays) * day, Outbox: time.Duration(s.OutboxDays) * day,
-		Inbox: time.Duration(s.InboxDays) * day,
+		Inbox: time.Duration(max(s.InboxDays, s.DeliveryDays)) * day, // a row of the inbox has the id of its delivery
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -202,5 +204,28 @@ func TestAnObjectiveThatChangedSinceTheFirstLookIsLeft(t *testing.T) {
 			t.Errorf("it is %+v", r)
 		}
 		w.mustBeFree(t)
+	})
+}
+
+// TestDeliveriesAreKeptAsTheSettingsSay checks inboxDays and deliveryDays: a row of the inbox has the id of its
+// delivery. The activity of the beat before is too old, so that each beat purges.
+func TestDeliveriesAreKeptAsTheSettingsSay(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, idle(t))
+		must(w.DB.Exec(t.Context(), w.Workspace, w.q.PastDelivery, uuid.NewString(), 50, []byte("{}"), strings.Repeat("0", 64)))(t)
+		w.beat(t, slot(1))
+		for i, settings := range []string{
+			`{"activity_days": 4, "inbox_days": 90}`, `{"activity_days": 4, "inbox_days": 40, "delivery_days": 90}`,
+			`{"activity_days": 4, "inbox_days": 40, "delivery_days": 40}`,
+		} {
+			w.set(t, settings)
+			w.Skew.Advance(10 * 24 * time.Hour)
+			w.beat(t, slot(2+i))
+			var left int
+			err := w.DB.One(t.Context(), w.Workspace, []any{&left}, w.q.Deliveries)
+			if want := 1 - i/2; err != nil || left != want {
+				t.Errorf("with %s %d are left, want %d: %v", settings, left, want, err)
+			}
+		}
 	})
 }

@@ -66,7 +66,7 @@ type world struct {
 	env       dbtest.Env
 	Workspace db.Workspace
 	Skew      *db.Skew
-	q         struct{ Executions, Story, PastActivity, PastExecutions, PastEvents, PastOpen, ManyWorkspaces, Served, FutureInput, FutureStep, Attempts, Settings, Rows, Connections, Unsettled, BreakSchedule db.Query }
+	q         struct{ Executions, Story, PastActivity, PastExecutions, PastEvents, PastOpen, ManyWorkspaces, Served, FutureInput, FutureStep, Attempts, Settings, Rows, Connections, Unsettled, BreakSchedule, PastDelivery, Deliveries db.Query }
 }
 
 // newWorld returns a world whose beats neither reflect nor remember.

@@ -46,3 +46,12 @@ SELECT count(*) FROM events WHERE workspace_id = $1 AND xid >= lk_settled();
 
 -- name: BreakSchedule
 UPDATE agent_automations SET time_zone = 'Mars/Olympus' WHERE workspace_id = $1 AND id = $2;
+
+-- name: PastDelivery
+-- A webhook that was received $3 days ago, and worked off.
+INSERT INTO inbox (workspace_id, id, source_id, source, delivery_id, event, headers, body, digest, status, trace_id, received_at, updated_at, ended_at)
+VALUES ($1, $2, $2, 'shop', 'd', 'paid', '{}', $4, $5, 'done', 'wh_test', lk_plus(lk_now(), 0 - CAST($3 AS bigint) * 86400000),
+  lk_plus(lk_now(), 0 - CAST($3 AS bigint) * 86400000), lk_now());
+
+-- name: Deliveries
+SELECT count(*) FROM inbox WHERE workspace_id = $1;
