@@ -262,7 +262,9 @@ func TestAFailureIsDismissed(t *testing.T) {
 	h := newHomeWith(t, "DEMO=0")
 	run := decode[struct{ ID string }](t, h.must(exitDone, "executions", "create", `{"agent":"baker"}`, "--json").out)
 	h.must(exitDone, "executions", "fail", run.ID, `{"reason":"the oven is cold"}`)
-	type listing struct{ Items []struct{ Kind, ID, At string } }
+	type listing struct {
+		Items []struct{ Kind, ID, At string }
+	}
 	open := decode[listing](t, h.must(exitDone, "failures", "--json").out).Items
 	if len(open) != 1 {
 		t.Fatalf("the failures are %+v", open)
