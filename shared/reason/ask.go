@@ -67,6 +67,10 @@ func (r *Runner) answer(ctx context.Context, job Job, s *state, request llm.Requ
 	err = s.awaitOpening()
 	if failed == nil && err == nil {
 		rest()
+		if n := len(resp.Calls); n > maxCalls {
+			r.Log.WarnContext(ctx, "answer asked for too many calls", "step", s.Steps+1, "calls", n)
+			resp.Calls = resp.Calls[:maxCalls+1]
+		}
 		r.guarded(ctx, s, &resp.Message)
 	}
 	if !unasked(failed) {
@@ -81,6 +85,10 @@ func (r *Runner) answer(ctx context.Context, job Job, s *state, request llm.Requ
 	}
 	return resp, failed, err
 }
+
+// maxCalls is how many calls of one answer are made. One more is kept and refused, so that the model is
+// told; the others are dropped. More would fill the queue of calls, and each costs transactions.
+const maxCalls = 100
 
 // modelFailed decides how a failed model call ends the run. An error that may pass or that a person
 // must fix parks the run. Any other error fails it.

@@ -68,6 +68,11 @@ func (r *Runner) decide(ctx context.Context, job Job, s *state, c pendingCall) d
 // decideAnew decides on a call that did not begin before.
 func (r *Runner) decideAnew(ctx context.Context, job Job, s *state, c pendingCall) decision {
 	v := decision{call: c}
+	if c.index >= maxCalls {
+		v.refusal = fmt.Sprintf("An answer may ask for %d calls: this one and those after it were not made. Ask for them again, "+
+			"in a further answer.", maxCalls)
+		return v
+	}
 	if s.cut() && c.index == len(s.results)-1 {
 		v.refusal = "Your answer was cut off in this call, and nothing was done. Make the call again, whole, in a shorter answer."
 		return v

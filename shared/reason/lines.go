@@ -76,6 +76,8 @@ func (j Job) refusedLine(s *state, v decision) activity.Entry {
 		k, _ = j.Skills.Find(v.call.Name)
 	}
 	switch {
+	case k != nil && v.call.index >= maxCalls:
+		why = "too_many"
 	case k == nil || v.skill == nil && !s.cut():
 		why = "unknown_tool"
 	case v.skill == nil:
