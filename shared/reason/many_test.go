@@ -16,10 +16,11 @@ import (
 func TestAnAnswerWithVeryManyCalls(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var made counts
-		job := w.job(t, skill.Skill{Name: "count", Description: "count", Parameters: []byte(anything), Do: func(context.Context, skill.Call) (any, error) {
-			made.add("count")
-			return "ok", nil
-		}})
+		job := w.job(t, skill.Skill{Name: "count", Description: "count", Parameters: []byte(anything),
+			Do: func(context.Context, skill.Call) (any, error) {
+				made.add("count")
+				return "ok", nil
+			}})
 		var calls []string
 		for i := range 1200 {
 			calls = append(calls, "count", fmt.Sprintf(`{"n": %d}`, i))

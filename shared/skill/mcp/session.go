@@ -208,6 +208,8 @@ func (s *session) read(ctx context.Context, resp *http.Response) (reply, error) 
 		switch {
 		case s.isAnswer(r):
 			return r, nil
+		case ctx.Err() != nil: // events that arrived before would delay the error
+			return reply{}, ctx.Err()
 		case r.Method != "" && r.ID != nil:
 			s.answer(ctx, r)
 		}
