@@ -40,7 +40,7 @@ func (r *Registry) Load(ctx context.Context, ws db.Workspace, surface trace.Surf
 // function after the batch was sent.
 func (r *Registry) LoadIn(b *db.Batch, ws db.Workspace, surface trace.Surface) func() (set *Set, broken []error) {
 	rows := new([]Definition)
-	b.Each(collect(rows), r.q.Usable, MaxSkills)
+	b.Each(collect(rows), r.q.Usable, MaxSkills+len(r.builtins.skills))
 	return func() (*Set, []error) { return r.assemble(ws, surface, *rows) }
 }
 

@@ -11,12 +11,13 @@ SELECT id, name, kind, description, parameters, config, scope, effect, results, 
  WHERE workspace_id = $1 AND name = $2;
 
 -- name: Usable
--- Includes the rows of disabled built-in skills: without the row, the skill would count as enabled.
+-- Includes the rows of disabled built-in skills, before all others: without the row, the skill would
+-- count as enabled.
 SELECT id, name, kind, description, parameters, config, scope, effect, results, requires_approval, serial, timeout_seconds,
        enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at
   FROM agent_skills
  WHERE workspace_id = $1 AND (enabled OR kind = 'builtin')
- ORDER BY name
+ ORDER BY CASE WHEN kind = 'builtin' THEN 0 ELSE 1 END, name
  LIMIT $2;
 
 -- name: Overrides

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,14 @@ func TestAWorkspaceMayHaveSoMany(t *testing.T) {
 		}
 		if names := w.usable(t, trace.Operate); len(names) != skill.MaxSkills+2 {
 			t.Errorf("%d can be used", len(names))
+		}
+		// The rows of built-in skills come on top, and none is overlooked.
+		err = w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, _, err := w.Disable(ctx, tx, w.Workspace, "speak", skill.Human, "")
+			return err
+		})
+		if names := w.usable(t, trace.Chat); err != nil || slices.Contains(names, "speak") || len(names) != skill.MaxSkills {
+			t.Errorf("with a disabled built-in skill %d can be used, that one too: %v (%v)", len(names), slices.Contains(names, "speak"), err)
 		}
 	})
 }
