@@ -173,6 +173,11 @@ func TestAReplayIsLimitedAsARunIs(t *testing.T) {
 		if req := failing.Requests()[0]; req.MaxTokens != 2048 {
 			t.Errorf("it was asked for %d tokens", req.MaxTokens)
 		}
+		m = &till{breaks: 2} // after the first answer and before the second one
+		_, err = replay(llmtest.Script(t, llmtest.Say("one")), func(r *reason.Runner) { r.Meter = m }, reason.Variation{})
+		if !errors.Is(err, errTill) || m.settled != 1 {
+			t.Errorf("of an answer that could not be counted at once %d are counted at the end (%v)", m.settled, err)
+		}
 	})
 }
 

@@ -65,6 +65,7 @@ func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of execution.Execu
 	}
 	ctx = r.discreet(ctx, ws)
 	s := &state{model: r.model(ws), known: redact.From(ctx).Values()}
+	defer r.pay(ctx, s)
 	id, _ := trace.From(ctx)
 	cost := Cost{Workspace: ws, Agent: of.Agent, Surface: trace.Operate, Execution: of.ID, Trace: id}
 	for _, e := range entries {
