@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 type Answer struct {
 	onDelta func(llm.Delta) // never nil
 	asked   []llm.Message   // input of the ids that we make
+	digest  []byte          // of asked; nil: not needed yet
 	taken   map[string]bool // the ids of the conversation and of this answer
 	text    strings.Builder
 	calls   []*call
@@ -84,8 +86,12 @@ func (a *Answer) Begin(id, name string) (int, error) {
 // freshID returns an id of our own. It is always the same for the same conversation and call, and
 // differs for any other one. That includes a conversation whose beginning was cut off.
 func (a *Answer) freshID(index, n int) string {
-	asked, _ := json.Marshal(a.asked) // messages always encode
-	return madeID(asked, fmt.Appendf(nil, "%d %d", index, n))
+	if a.digest == nil {
+		asked, _ := json.Marshal(a.asked) // messages always encode
+		sum := sha256.Sum256(asked)
+		a.digest = sum[:]
+	}
+	return madeID(a.digest, fmt.Appendf(nil, "%d %d", index, n))
 }
 
 // Extend adds to the arguments of a call.

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -39,6 +40,21 @@ func TestIDs(t *testing.T) {
 	again := wire.NewAnswer(req, nil)
 	if got := begin(t, &again, ""); got != one {
 		t.Errorf("got %q and then %q", one, got)
+	}
+}
+
+// TestManyCallsWithoutAnID: the ids of an answer's calls cost the conversation's size once, not for each call.
+func TestManyCallsWithoutAnID(t *testing.T) {
+	const size, calls = 1 << 20, 100
+	a := wire.NewAnswer(llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Text: strings.Repeat("x", size)}}}, nil)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range calls {
+		begin(t, &a, "")
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 30*size {
+		t.Errorf("the ids of %d calls cost %d times the conversation", calls, used/size)
 	}
 }
 
