@@ -333,10 +333,13 @@ func fold(name string) string {
 	}, strings.ToLower(name))
 }
 
+// maxNearest is how much of a name Nearest compares, in bytes. The names of a set are shorter.
+const maxNearest = 128
+
 // Nearest lists all names of the set, the most similar to name first.
 func (s *Set) Nearest(name string) []string {
 	names := s.Names()
-	wanted := fold(name)
+	wanted := fold(name[:min(len(name), maxNearest)])
 	slices.SortStableFunc(names, func(a, b string) int {
 		return Distance(fold(a), wanted) - Distance(fold(b), wanted)
 	})

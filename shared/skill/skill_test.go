@@ -3,6 +3,7 @@ package skill_test
 import (
 	"encoding/json"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +117,19 @@ func TestNearestBeginsWithTheMostSimilar(t *testing.T) {
 	}
 	if got := newSet(t).Nearest("x"); len(got) != 0 {
 		t.Errorf("an empty set is near to %v", got)
+	}
+}
+
+// TestNearestToAVeryLongName: of a name that a model invented, no more is compared than the longest name has.
+func TestNearestToAVeryLongName(t *testing.T) {
+	const size = 1 << 20
+	set := newSet(t, named("query_activity"), named("save_memory"), named("set_objective"), named("search_memory"))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got := set.Nearest("save_memory" + strings.Repeat("y", size))
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; got[0] != "save_memory" || used > 8*size {
+		t.Errorf("%s is first, at a cost of %d times the name", got[0], used/size)
 	}
 }
 
