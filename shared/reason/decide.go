@@ -98,7 +98,12 @@ func (r *Runner) decideAnew(ctx context.Context, job Job, s *state, c pendingCal
 		v.refusal = badArguments(k, violations)
 		return v
 	}
+	asked := k
 	if k.Through {
+		if off := s.halts.Skill(k.Name); off != "" {
+			v.refusal = switchedOff(k, off)
+			return v
+		}
 		if k, arguments = job.inner(ctx, arguments, &v); v.refusal != "" {
 			return v
 		}
@@ -112,6 +117,8 @@ func (r *Runner) decideAnew(ctx context.Context, job Job, s *state, c pendingCal
 	case job.Approved:
 	case k.RequiresApproval:
 		v.waits = "the skill requires approval"
+	case asked.RequiresApproval:
+		v.waits = asked.Name + " requires approval"
 	case s.asked == execution.Untrusted && !job.Rule && k.WritesRemote() && k.Scope != skill.External:
 		v.waits = "text from outside has entered the run, and the skill has an effect outside"
 	}

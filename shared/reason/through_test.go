@@ -60,6 +60,33 @@ func TestNoApprovalIsGoneRound(t *testing.T) {
 	})
 }
 
+// TestWhatRunsASkillIsLimitedItself: a kill switch and an approval for the skill that runs others hold for each
+// call through it.
+func TestWhatRunsASkillIsLimitedItself(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		through := llmtest.Call("run_skill", `{"skill": "echo_back", "input": {"text": "x"}}`)
+		job := w.job(t, own(t, echo())...)
+		r := w.runner(llmtest.Script(t, through, llmtest.Say("done")))
+		r.Switches = switches("skill:run_skill")
+		if _, err := r.Run(job.Under(t.Context()), job); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.results(t, job)[0]; !got.IsError || !strings.Contains(got.Content, "run_skill is switched off") || len(w.actions(t, job)) > 0 {
+			t.Errorf("switched off, it brings %+v", got)
+		}
+
+		skills := own(t, echo())
+		for i := range skills {
+			skills[i].RequiresApproval = skills[i].Through
+		}
+		job = w.job(t, skills...)
+		q, _ := w.runWaiting(t, job, through, llmtest.Say("it waits"))
+		if len(q.asked) != 1 || q.asked[0].Skill.Name != "echo_back" {
+			t.Errorf("a person is asked about %+v, and the calls bring %+v", q.asked, w.results(t, job))
+		}
+	})
+}
+
 func TestAListOfSkillsIsOfTheRunsOwn(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, own(t, echo())...)
