@@ -153,6 +153,8 @@ func (a *answer) stopReason() llm.StopReason {
 			return llm.StopToolUse
 		case a.finish == "stop" || a.finish == "":
 			return llm.StopEndTurn
+		case a.Message().Text == "": // it announces calls, and the server could not read them: it is asked again
+			return llm.StopToolUse
 		}
 	}
 	return llm.StopOther

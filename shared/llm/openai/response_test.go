@@ -45,6 +45,7 @@ func TestStopReasons(t *testing.T) {
 		{called, "stop", llm.StopToolUse}, // vLLM, Gemini and others
 		{called, "function_call", llm.StopToolUse},
 		{said, "tool_calls", llm.StopOther},
+		{`{"content":null}`, "tool_calls", llm.StopToolUse}, // the server could not read the model's calls
 		{said, "length", llm.StopMaxTokens},
 		{called, "length", llm.StopMaxTokens},
 		{said, "model_length", llm.StopMaxTokens},
