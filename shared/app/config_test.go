@@ -292,6 +292,31 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
+// The secrets in addresses are redacted from whatever else is shown.
+func TestSecretsInAddressesAreKnown(t *testing.T) {
+	for env, secrets := range map[string][]string{
+		pgURL: {"s3cret-pw"},
+		pgURL + "?password=opaque-one&sslpassword=opaque-two":                  {"opaque-one", "opaque-two"},
+		"DATABASE_URL=host=h password=opaque-one":                              {"opaque-one"},
+		"DATABASE_URL=password=opaque-one host=h":                              {"opaque-one"},
+		"DATABASE_URL=host=h password='opaque one' dbname=d":                   {"opaque one"},
+		`DATABASE_URL=host=h password = 'opaque\'s one' sslpassword=two\ 2two`: {"opaque's one", "two 2two"},
+		"REDIS_URL=redis://:opaque-one@cache:6379/0":                           {"opaque-one"},
+		"REDIS_URL=redis://opaque-token@cache:6379":                            {"opaque-token"},
+		"OPENAI_BASE_URL=https://opaque-token@models.example.com/v1":           {"opaque-token"},
+	} {
+		known := load(t, env).Known()
+		for _, secret := range secrets {
+			if got := known.Text("it is " + secret); strings.Contains(got, secret) {
+				t.Errorf("%s: it stays %q", env, got)
+			}
+		}
+	}
+	if got := load(t, pgURL, "OPENAI_BASE_URL=https://keeper1:opaque-one@models.example.com/v1").Known().Text("keeper, keeper1"); got != "keeper, keeper1" {
+		t.Errorf("the names of users become %q", got)
+	}
+}
+
 // The variables in the code, in `lanekeeper config` and in the guide of the configuration are the
 // same, and each has an effect.
 func TestEveryVariableIsListedAndUsed(t *testing.T) {

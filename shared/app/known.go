@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
@@ -30,17 +31,26 @@ func (c Config) Known() *redact.Redactor {
 	return r
 }
 
-// passwords returns the passwords in a URL, or in a Postgres connection string of key=value pairs.
+// dsnPassword finds the passwords in a Postgres connection string of key=value pairs. A value in quotes may hold spaces;
+// a backslash is before a character that stands for itself.
+var dsnPassword = pattern.New(`(?s)(?:^|\s)(?:ssl)?password\s*=\s*(?:'((?:[^'\\]|\\.)*)'|((?:[^\s\\]|\\.)+))`)
+
+var escaped = pattern.New(`(?s)\\(.)`)
+
+// passwords returns the passwords in a URL, or in a Postgres connection string of key=value pairs. A
+// user name without a password may be a token, except in a URL of a Postgres.
 func passwords(raw string) (all []string) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme == "" {
-		for _, field := range strings.Fields(raw) {
-			if password, ok := strings.CutPrefix(field, "password="); ok {
-				all = append(all, strings.Trim(password, "'"))
-			}
+		for _, found := range dsnPassword().FindAllStringSubmatch(raw, -1) {
+			all = append(all, escaped().ReplaceAllString(found[1]+found[2], "$1"))
 		}
 		return all
 	}
-	password, _ := u.User.Password()
-	return append(all, password, u.Query().Get("password"))
+	password, has := u.User.Password()
+	if !has && !strings.HasPrefix(u.Scheme, "postgres") {
+		all = append(all, u.User.Username())
+	}
+	query := u.Query()
+	return append(all, password, query.Get("password"), query.Get("sslpassword"))
 }
