@@ -526,7 +526,7 @@ func TestWhoMaySignIn(t *testing.T) {
 	x := load(t)
 	for variable, parameter := range map[string]string{
 		"ADMIN_TOKEN": "AdminToken", "JWT_SECRET": "JwtSecret", "JWKS_URL": "JwksUrl", "JWT_ISSUER": "JwtIssuer", "JWT_AUDIENCE": "JwtAudience",
-		"JWT_MAX_LIFE": "JwtMaxLife",
+		"JWT_MAX_LIFE":           "JwtMaxLife",
 		"ADMIN_TOKEN_SECRET_ARN": "AdminTokenSecretArn", "JWT_SECRET_SECRET_ARN": "JwtSecretSecretArn",
 	} {
 		if _, there := x.Parameters[parameter]; !there {
