@@ -547,7 +547,8 @@ func TestWhoMaySignIn(t *testing.T) {
 // A function has exactly the secrets that it needs.
 func TestAFunctionHasItsOwnSecretsAlone(t *testing.T) {
 	x := load(t)
-	people := []string{"ADMIN_TOKEN", "ADMIN_TOKEN_SECRET_ARN", "JWT_SECRET", "JWT_SECRET_SECRET_ARN", "JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE", "JWT_MAX_LIFE"}
+	people := []string{"ADMIN_TOKEN", "ADMIN_TOKEN_SECRET_ARN", "JWT_SECRET", "JWT_SECRET_SECRET_ARN", "JWKS_URL",
+		"JWT_ISSUER", "JWT_AUDIENCE", "JWT_MAX_LIFE"}
 	agent := []string{"ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY_SECRET_ARN", "OPENAI_API_KEY", "OPENAI_API_KEY_SECRET_ARN", "OPENAI_BASE_URL", "LLM_PROVIDER", "LLM_MODEL", "KMS_KEY_ID", "ALLOW_PRIVATE_HOSTS"}
 	everyone := []string{"DATABASE_URL", "DATABASE_SECRET_ARN", "LOG_LEVEL"}
 	spans := []string{ // of functions that run executions

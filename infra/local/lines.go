@@ -163,7 +163,7 @@ var lines = map[string]func(event) line{
 		return detail(yellow, fmt.Sprintf("skill %s failed: %s", e.text("skill"), cmp.Or(e.text("reason"), e.text("error"))))
 	},
 	"answer asked for too many calls": func(e event) line {
-		return detail(yellow, fmt.Sprintf("the model asks for %d calls in one answer, of which 100 are made", e.number("calls")))
+		return detail(yellow, fmt.Sprintf("the model asks for %d calls in one answer: those beyond the limit are not made", e.number("calls")))
 	},
 	"answer told its prompt": func(event) line {
 		return detail(yellow, "an answer was about to tell its system prompt: the rest of it is withheld")

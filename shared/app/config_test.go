@@ -312,7 +312,8 @@ func TestSecretsInAddressesAreKnown(t *testing.T) {
 			}
 		}
 	}
-	if got := load(t, pgURL, "OPENAI_BASE_URL=https://keeper1:opaque-one@models.example.com/v1").Known().Text("keeper, keeper1"); got != "keeper, keeper1" {
+	known := load(t, pgURL, "OPENAI_BASE_URL=https://keeper1:opaque-one@models.example.com/v1").Known()
+	if got := known.Text("keeper, keeper1"); got != "keeper, keeper1" {
 		t.Errorf("the names of users become %q", got)
 	}
 }

@@ -71,7 +71,8 @@ func TestWhatRunsASkillIsLimitedItself(t *testing.T) {
 		if _, err := r.Run(job.Under(t.Context()), job); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.results(t, job)[0]; !got.IsError || !strings.Contains(got.Content, "run_skill is switched off") || len(w.actions(t, job)) > 0 {
+		got := w.results(t, job)[0]
+		if !got.IsError || !strings.Contains(got.Content, "run_skill is switched off") || len(w.actions(t, job)) > 0 {
 			t.Errorf("switched off, it brings %+v", got)
 		}
 

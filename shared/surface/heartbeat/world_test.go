@@ -66,7 +66,10 @@ type world struct {
 	env       dbtest.Env
 	Workspace db.Workspace
 	Skew      *db.Skew
-	q         struct{ Executions, Story, PastActivity, PastExecutions, PastEvents, PastOpen, ManyWorkspaces, Served, FutureInput, FutureStep, Attempts, Settings, Rows, Connections, Unsettled, BreakSchedule, PastDelivery, Deliveries db.Query }
+	q         struct {
+		Executions, Story, PastActivity, PastExecutions, PastEvents, PastOpen, ManyWorkspaces, Served                      db.Query
+		FutureInput, FutureStep, Attempts, Settings, Rows, Connections, Unsettled, BreakSchedule, PastDelivery, Deliveries db.Query
+	}
 }
 
 // newWorld returns a world whose beats neither reflect nor remember.
