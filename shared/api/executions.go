@@ -114,7 +114,7 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 		}
 	}
 	id, _ := trace.From(ctx)
-	e := execution.Execution{ID: s.IDs(), Agent: in.Body.Agent, Surface: trace.Worker, Trace: id, Parent: parent, Input: in.Body.Input,
+	e := execution.Execution{ID: s.newID(ctx), Agent: in.Body.Agent, Surface: trace.Worker, Trace: id, Parent: parent, Input: in.Body.Input,
 		Timeout: time.Duration(in.Body.TimeoutSeconds) * time.Second}
 	if err := s.sealInput(ctx, &e); err != nil {
 		return nil, err
@@ -125,6 +125,11 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 		}
 		return err
 	})
+	if errors.Is(err, db.ErrUnique) { // the request was executed before, and its response was lost
+		if begun, missing := s.Runs.Get(ctx, by.Workspace, e.ID); missing == nil {
+			e, err = begun, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

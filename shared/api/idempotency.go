@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -53,7 +57,7 @@ var keptHeaders = []string{"Content-Type", "Etag", "Location"}
 // A response with status 5xx or with Retry-After frees the key, so that the client can retry. If
 // the process dies during a request, or cannot store how the request ended, a repetition executes
 // the request again once the claim has expired. Changes that the first request had committed stay
-// committed.
+// committed. What [server.newID] names is created once even then.
 type idempotency struct {
 	server *server
 	keys   *keyStore
@@ -103,8 +107,8 @@ func (i *idempotency) once(rt keyed, next http.Handler) http.Handler {
 		switch {
 		case err != nil:
 			i.server.fail(w, r, err)
-		case mine:
-			i.work(c, rt.sensitive, w, r, next)
+		case mine != nil:
+			i.work(c, rt.sensitive, w, r.WithContext(context.WithValue(r.Context(), claimedKey{}, c.newID(*mine))), next)
 		case found == nil: // the claim was freed in the meantime
 			i.server.refuse(w, r, keyInUse)
 		case found.request != c.request:
@@ -136,6 +140,32 @@ func (i *idempotency) claimOf(rt keyed, key string, r *http.Request) (keyClaim, 
 		ws: by.Workspace, route: rt.route, principal: string(by.Kind) + ":" + by.ID, token: i.server.IDs(),
 		keyHash: digest(key), request: digest(r.URL.EscapedPath(), r.URL.RawQuery, string(body)),
 	}, nil
+}
+
+// claimedKey is the context key of the id for what a request with an idempotency key creates.
+type claimedKey struct{}
+
+// newID derives an id from a claim, so that each execution of the request gets the same one. It is a UUID of
+// version 7 (RFC 9562) whose random bits are taken from a digest.
+func (c keyClaim) newID(first time.Time) string {
+	at := first.UnixMicro()
+	sum := sha256.Sum256([]byte(digest(string(c.ws), c.route, c.principal, c.keyHash, c.request, strconv.FormatInt(at, 10))))
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(at/1000)) //nolint:gosec // after 1970
+	id := uuid.UUID(sum[:16])
+	copy(id[:6], ms[2:])
+	id[6] = id[6]&0x0f | 7<<4
+	id[8] = id[8]&0x3f | 0b10<<6
+	return id.String()
+}
+
+// newID returns the id for what a request creates. If an earlier execution of the same request, with its
+// Idempotency-Key, has created it, creating it fails with [db.ErrUnique].
+func (s *server) newID(ctx context.Context) string {
+	if id, ok := ctx.Value(claimedKey{}).(string); ok {
+		return id
+	}
+	return s.IDs()
 }
 
 // digest returns the SHA-256 of several texts. It hashes each text by itself first, so that moving

@@ -45,12 +45,13 @@ type keyRecord struct {
 }
 
 // claim takes the key for the given time. If another request has it, claim returns its record. If
-// it returns neither, the key was freed between the two statements and may be claimed again.
-func (s *keyStore) claim(ctx context.Context, c keyClaim, within time.Duration) (mine bool, found *keyRecord, err error) {
+// it returns neither, the key was freed between the two statements and may be claimed again. mine is
+// when the key was first claimed for this request.
+func (s *keyStore) claim(ctx context.Context, c keyClaim, within time.Duration) (mine *time.Time, found *keyRecord, err error) {
 	var b db.Batch
-	b.Each(func(db.Scan) error { mine = true; return nil }, s.q.ClaimKey,
+	b.Each(func(scan db.Scan) error { mine = new(time.Time); return scan(mine) }, s.q.ClaimKey,
 		c.route, c.principal, c.keyHash, c.request, c.token, within.Milliseconds(), keyLife.Milliseconds())
-	if err := s.db.Do(ctx, c.ws, &b); err != nil || mine {
+	if err := s.db.Do(ctx, c.ws, &b); err != nil || mine != nil {
 		return mine, nil, err
 	}
 	err = s.db.Each(ctx, c.ws, func(scan db.Scan) error {
@@ -76,7 +77,7 @@ func (s *keyStore) claim(ctx context.Context, c keyClaim, within time.Duration) 
 		found = &k
 		return nil
 	}, s.q.LookAtKey, c.route, c.principal, c.keyHash)
-	return false, found, err
+	return nil, found, err
 }
 
 // keep ends a claim and stores its response; body nil: without the response. It reports whether the
@@ -96,7 +97,7 @@ func (s *keyStore) keep(ctx context.Context, c keyClaim, status int, header http
 	return op.Affected() == 1, err
 }
 
-// free deletes a claim, so that the key can be used again.
+// free ends a claim, so that the key can be used again.
 func (s *keyStore) free(ctx context.Context, c keyClaim) error {
 	_, err := s.db.Exec(ctx, c.ws, s.q.FreeKey, c.route, c.principal, c.keyHash, c.token)
 	return err

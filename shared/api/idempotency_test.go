@@ -3,16 +3,20 @@ package api_test
 import (
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -198,6 +202,51 @@ func TestManyOfTheSameRequest(t *testing.T) {
 	})
 }
 
+// A process dies after it has committed what a request creates, and before it has stored the response. The repeated
+// request gets what was created.
+func TestACommittedRequestIsNotDoneAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for path, body := range map[string]string{agentTasks: `{"title":"once"}`, "/api/v1/executions": `{"agent":"once"}`} {
+			var ids []string
+			for range 3 {
+				got := w.callWith(t, http.MethodPost, path, admin, body, "Idempotency-Key", "k")
+				var is struct{ ID string }
+				if err := json.Unmarshal(got.body, &is); err != nil || got.status != http.StatusCreated {
+					t.Fatalf("%s: %d %s", path, got.status, got.body)
+				}
+				ids = append(ids, is.ID)
+				if _, err := w.Deps.DB.Exec(t.Context(), w.Workspace, idempotencyQueries(t).LoseAnswers); err != nil {
+					t.Fatal(err)
+				}
+				w.Skew.Advance(time.Minute)
+			}
+			if distinct := slices.Compact(ids); len(distinct) != 1 || uuid.MustParse(ids[0]).Version() != 7 {
+				t.Errorf("%s made %q", path, distinct)
+			}
+			w.Skew.Advance(25 * time.Hour)
+			if got := w.callWith(t, http.MethodPost, path, admin, body, "Idempotency-Key", "k"); strings.Contains(string(got.body), ids[0]) {
+				t.Errorf("a day later %s answers %s", path, got.body)
+			}
+		}
+	})
+}
+
+// A key that a failed request has freed serves another request too.
+func TestAFreedKeyServesAnotherRequest(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		d := w.serving(t, deskOf{}, func(rw http.ResponseWriter, r *http.Request, before int64) {
+			if before == 0 {
+				rw.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			creating(rw, r, before)
+		})
+		check(t, is(d.post(t, "k", "/things", `{}`), http.StatusServiceUnavailable, ""))
+		check(t, is(d.post(t, "k", "/things", `{"other":1}`), http.StatusCreated, ""))
+		check(t, is(d.post(t, "k", "/things", `{}`), http.StatusUnprocessableEntity, "key_reused"))
+	})
+}
+
 // If a process dies, its key stays claimed until the claim expires. A request that was only slow
 // does not overwrite the response of the request that took its key over.
 func TestATakenOverRequest(t *testing.T) {
@@ -364,7 +413,7 @@ func recorderOf(w http.ResponseWriter) *httptest.ResponseRecorder {
 	}
 }
 
-func idempotencyQueries(t testing.TB) (q struct{ KeptRows, CountKeys db.Query }) {
+func idempotencyQueries(t testing.TB) (q struct{ KeptRows, CountKeys, LoseAnswers db.Query }) {
 	t.Helper()
 	files, err := fs.Sub(idempotencyData, "testdata/idempotency")
 	if err == nil {

@@ -118,8 +118,9 @@ type createTaskInput struct {
 func (s *server) createTask(ctx context.Context, in *createTaskInput) (*createdAt[taskItem], error) {
 	by, _ := auth.From(ctx)
 	b := in.Body
+	id := s.newID(ctx)
 	t := task.Task{
-		ID: s.IDs(), Title: b.Title, Description: b.Description, Type: b.TaskType, Priority: b.Priority, Input: b.InputContext, DependsOn: b.DependsOn,
+		ID: id, Title: b.Title, Description: b.Description, Type: b.TaskType, Priority: b.Priority, Input: b.InputContext, DependsOn: b.DependsOn,
 		Blocks: b.Blocks, MaxRetries: task.DefaultRetries, BackoffSeconds: b.BackoffSeconds, EstimatedMinutes: b.EstimatedMinutes,
 		EstimatedAt: b.EstimatedAt, Metadata: b.Metadata, Tags: b.Tags, Project: b.ProjectID,
 		Milestone: b.MilestoneID, Thread: b.ThreadID, CreatedBy: principal(by),
@@ -134,6 +135,11 @@ func (s *server) createTask(ctx context.Context, in *createTaskInput) (*createdA
 		t, err = s.Tasks.Create(ctx, tx, t)
 		return err
 	}, "task", &t.ID, "title", b.Title)
+	if errors.Is(err, db.ErrUnique) { // the request was executed before, and its response was lost
+		if made, missing := s.Tasks.Get(ctx, by.Workspace, id); missing == nil {
+			t, err = made, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,3 +3,6 @@ SELECT response_status, response_body FROM idempotency_keys WHERE workspace_id =
 
 -- name: CountKeys
 SELECT count(*) FROM idempotency_keys WHERE workspace_id = $1;
+
+-- name: LoseAnswers
+UPDATE idempotency_keys SET status = 'running', response_status = NULL, response_headers = NULL, response_body = NULL WHERE workspace_id = $1;
