@@ -223,7 +223,7 @@ func TestAcceptedMeansStored(t *testing.T) {
 				id := fmt.Sprintf("r10-%d", n)
 				event := request(0, id, "none", bodyOf(id))
 				kill := n%2 == 0
-				cut := time.AfterFunc(time.Hour, func() {})
+				cut, cutting := time.AfterFunc(time.Hour, func() {}), make(chan struct{})
 				if !kill {
 					kind := []proxy.Kind{proxy.Cut, proxy.CutAnswer, proxy.HalfAnswer}[s.random.IntN(3)]
 					if n%50 == 1 && promise.Full() { // this takes the function's whole time-out
@@ -232,7 +232,10 @@ func TestAcceptedMeansStored(t *testing.T) {
 					if n%4 == 1 {
 						link.At("INSERT INTO inbox", proxy.Fault{Kind: kind})
 					} else {
-						cut = time.AfterFunc(time.Duration(s.random.Int64N(int64(8*time.Millisecond))), func() { link.Set(proxy.Fault{Kind: kind}) })
+						cut = time.AfterFunc(time.Duration(s.random.Int64N(int64(8*time.Millisecond))), func() {
+							defer close(cutting)
+							link.Set(proxy.Fault{Kind: kind})
+						})
 					}
 				}
 				inv, err := s.hook.Begin(t.Context(), event, rig.WithTimeout(10*time.Second))
@@ -246,7 +249,9 @@ func TestAcceptedMeansStored(t *testing.T) {
 					_ = inv.Kill() // does nothing if it has responded
 				}
 				a := answerTo(inv.Wait(t.Context()))
-				cut.Stop()
+				if !cut.Stop() { // its function runs, or has run
+					<-cutting
+				}
 				link.Set(proxy.Fault{})
 				s.unanswered(t)
 				row := s.count(t, `SELECT count(*) FROM inbox WHERE delivery_id = $1`, id)
