@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 )
@@ -13,3 +14,6 @@ func NewIdempotent(d Deps, route string, sensitive bool, within time.Duration, n
 	}
 	return i.once(keyed{route, sensitive, within}, next), nil
 }
+
+// ClaimedID returns the id for what a request with an idempotency key creates.
+func ClaimedID(ctx context.Context) string { return (&server{}).newID(ctx) }

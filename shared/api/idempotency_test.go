@@ -231,6 +231,24 @@ func TestACommittedRequestIsNotDoneAgain(t *testing.T) {
 	})
 }
 
+// A request whose commit may have happened answers 503. The repeated request creates under the same id.
+func TestAFailedRequestIsNotDoneAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var ids []string
+		d := w.serving(t, deskOf{}, func(rw http.ResponseWriter, r *http.Request, _ int64) {
+			ids = append(ids, api.ClaimedID(r.Context()))
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		})
+		for range 3 {
+			check(t, is(d.post(t, "k", "/things", `{}`), http.StatusServiceUnavailable, ""))
+		}
+		check(t, is(d.post(t, "k", "/things", `{"other":1}`), http.StatusServiceUnavailable, ""))
+		if len(ids) != 4 || len(slices.Compact(ids[:3])) != 1 || ids[0] == ids[3] {
+			t.Errorf("the ids are %q", ids)
+		}
+	})
+}
+
 // A key that a failed request has freed serves another request too.
 func TestAFreedKeyServesAnotherRequest(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
