@@ -156,7 +156,7 @@ func (s *server) createAutomation(ctx context.Context, in *createAutomationInput
 	by, _ := auth.From(ctx)
 	b := in.Body
 	n := automation.Automation{
-		Name: b.Name, Skill: b.Skill, Input: b.Input, Enabled: b.Enabled == nil || *b.Enabled, CreatedBy: principal(by),
+		ID: s.newID(ctx), Name: b.Name, Skill: b.Skill, Input: b.Input, Enabled: b.Enabled == nil || *b.Enabled, CreatedBy: principal(by),
 	}
 	for to, from := range map[*string]*string{&n.Cron: b.Schedule.Cron, &n.TimeZone: b.Schedule.TimeZone,
 		&n.Event: cmp.Or(b.Schedule.Event, b.Event)} {
@@ -172,7 +172,7 @@ func (s *server) createAutomation(ctx context.Context, in *createAutomationInput
 		a, err = s.Automations.Create(ctx, tx, n)
 		return err
 	}, "id", &a.ID, "name", b.Name, "skill", b.Skill)
-	if err != nil {
+	if a, err = before(ctx, a, err, s.Automations.Get); err != nil {
 		return nil, err
 	}
 	return &createdAt[automationItem]{"/api/v1/automations/" + a.ID, tagOf(a.Version), automationItemOf(a)}, nil

@@ -128,7 +128,7 @@ func (s *server) createBudget(ctx context.Context, in *createBudgetInput) (*crea
 		return nil, err
 	}
 	n := budget.Budget{
-		Scope: in.Body.Scope, ScopeID: of, Tokens: budget.Account{Allocated: in.Body.Allocated},
+		ID: s.newID(ctx), Scope: in.Body.Scope, ScopeID: of, Tokens: budget.Account{Allocated: in.Body.Allocated},
 		Start: in.Body.PeriodStart, End: in.Body.PeriodEnd, CreatedBy: principal(by),
 	}
 	if in.Body.AllocatedMicroUSD != nil {
@@ -139,7 +139,7 @@ func (s *server) createBudget(ctx context.Context, in *createBudgetInput) (*crea
 		b, err = s.Budgets.Create(ctx, tx, n)
 		return err
 	}, "id", &b.ID, "scope", n.Scope, "scope_id", n.ScopeID, "allocated", n.Tokens.Allocated)
-	if err != nil {
+	if b, err = before(ctx, b, err, s.Budgets.Get); err != nil {
 		return nil, err
 	}
 	return &createdAt[budgetItem]{"/api/v1/budgets/" + b.ID, tagOf(b.Version), budgetItemOf(b)}, nil

@@ -125,12 +125,7 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 		}
 		return err
 	})
-	if errors.Is(err, db.ErrUnique) { // the request was executed before, and its response was lost
-		if begun, missing := s.Runs.Get(ctx, by.Workspace, e.ID); missing == nil {
-			e, err = begun, nil
-		}
-	}
-	if err != nil {
+	if e, err = before(ctx, e, err, s.Runs.Get); err != nil {
 		return nil, err
 	}
 	return &creation[executionBegun]{Location: "/api/v1/executions/" + e.ID, Body: executionBegun{e.ID, e.Trace}}, nil

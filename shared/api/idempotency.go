@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
@@ -159,13 +160,41 @@ func (c keyClaim) newID(first time.Time) string {
 	return id.String()
 }
 
+// claimedID returns the id for what a request with an Idempotency-Key creates; empty: it has no key.
+func claimedID(ctx context.Context) string {
+	id, _ := ctx.Value(claimedKey{}).(string)
+	return id
+}
+
 // newID returns the id for what a request creates. If an earlier execution of the same request, with its
-// Idempotency-Key, has created it, creating it fails with [db.ErrUnique].
+// Idempotency-Key, has created it, it can't be created again: see [before].
 func (s *server) newID(ctx context.Context) string {
-	if id, ok := ctx.Value(claimedKey{}).(string); ok {
+	if id := claimedID(ctx); id != "" {
 		return id
 	}
 	return s.IDs()
+}
+
+// before returns what an earlier execution of the same request has created, whose response was lost, if this
+// one could not create it. Otherwise it returns what this one has created, or why it has not.
+func before[T any](ctx context.Context, made T, err error, get func(context.Context, db.Workspace, string) (T, error)) (T, error) {
+	id := claimedID(ctx)
+	if err == nil || id == "" {
+		return made, err
+	}
+	if was, missing := get(ctx, workspace(ctx), id); missing == nil {
+		return was, nil
+	}
+	return made, err
+}
+
+// shownOnce is [before] for what shows a secret when it is created, and only then.
+func shownOnce[T any](ctx context.Context, err error, get func(context.Context, db.Workspace, string) (T, error)) error {
+	var none T
+	if _, failed := before(ctx, none, err, get); err != nil && failed == nil {
+		return notKept
+	}
+	return err
 }
 
 // digest returns the SHA-256 of several texts. It hashes each text by itself first, so that moving
@@ -225,10 +254,16 @@ func (i *idempotency) end(ctx context.Context, c keyClaim, sensitive bool, a *wi
 // followable returns the response that is stored in place of a stream. It names the execution whose
 // events the client can follow.
 func followable(execution string) (status int, header http.Header, body []byte) {
+	p := doneBy(execution)
+	body, _ = json.Marshal(p) // strings and numbers always encode
+	return p.Status, http.Header{"Content-Type": {problem.MediaType}}, body
+}
+
+// doneBy is notKept for a request that was done by an execution.
+func doneBy(execution string) *problem.Problem {
 	p := *notKept
 	p.ExecutionID = execution
-	body, _ = json.Marshal(&p) // strings and numbers always encode
-	return p.Status, http.Header{"Content-Type": {problem.MediaType}}, body
+	return &p
 }
 
 // replay sends a stored response.

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -202,30 +201,69 @@ func TestManyOfTheSameRequest(t *testing.T) {
 	})
 }
 
+// loses has the workspace's responses lost, as if the process had died after a commit and before it stored them.
+func (w *world) loses(t testing.TB) {
+	t.Helper()
+	if _, err := w.Deps.DB.Exec(t.Context(), w.Workspace, idempotencyQueries(t).LoseAnswers); err != nil {
+		t.Fatal(err)
+	}
+	w.Skew.Advance(16 * time.Minute)
+}
+
 // A process dies after it has committed what a request creates, and before it has stored the response. The repeated
-// request gets what was created.
+// request gets what was created; where that shows a secret, it is told that it was done.
 func TestACommittedRequestIsNotDoneAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		for path, body := range map[string]string{agentTasks: `{"title":"once"}`, "/api/v1/executions": `{"agent":"once"}`} {
-			var ids []string
-			for range 3 {
-				got := w.callWith(t, http.MethodPost, path, admin, body, "Idempotency-Key", "k")
-				var is struct{ ID string }
-				if err := json.Unmarshal(got.body, &is); err != nil || got.status != http.StatusCreated {
-					t.Fatalf("%s: %d %s", path, got.status, got.body)
-				}
-				ids = append(ids, is.ID)
-				if _, err := w.Deps.DB.Exec(t.Context(), w.Workspace, idempotencyQueries(t).LoseAnswers); err != nil {
-					t.Fatal(err)
-				}
-				w.Skew.Advance(time.Minute)
+		var project, parent struct{ ID string }
+		w.must(t, 201, http.MethodPost, "/api/v1/projects", `{"name":"of milestones"}`, &project)
+		w.must(t, 201, http.MethodPost, "/api/v1/executions", `{"agent":"parent"}`, &parent)
+		for i, c := range []struct {
+			path, body string
+			again      int
+		}{
+			{agentTasks, `{"title":"once"}`, 201},
+			{"/api/v1/executions", `{"agent":"once"}`, 201},
+			{"/api/v1/executions", `{"agent":"once","parentExecutionId":"` + parent.ID + `","waitForCompletion":true}`, 201},
+			{"/api/v1/objectives", `{"title":"once"}`, 201},
+			{"/api/v1/memories", `{"category":"once","content":"once"}`, 201},
+			{"/api/v1/projects", `{"name":"once"}`, 201},
+			{"/api/v1/milestones", `{"projectId":"` + project.ID + `","name":"once"}`, 201},
+			{"/api/v1/skills", `{"name":"once","kind":"http","description":"once","config":{"url":"https://once.example/"}}`, 201},
+			{"/api/v1/automations", `{"name":"once","skill":"once","schedule":{"cron":"@daily"}}`, 201},
+			{"/api/v1/budgets", `{"scope":"agent","scopeId":"once","allocated":1,"periodStart":"2026-01-01T00:00:00Z","periodEnd":"2036-01-01T00:00:00Z"}`, 201},
+			{"/api/v1/workspaces", `{"slug":"once-` + string(w.Workspace)[:8] + `","name":"once","owner":"once@example.org"}`, 201},
+			{"/api/v1/threads", `{"channel":"log","address":"once"}`, 201},
+			{"/api/v1/webhook-sources", `{"name":"given","kind":"github","secret":"it is its secret"}`, 201},
+			{"/api/v1/webhook-sources", `{"name":"made","kind":"github"}`, 409},
+			{"/api/v1/webhook-endpoints", `{"url":"https://once.example/","events":["*"]}`, 409},
+			{"/api/v1/api-keys", `{"name":"once","role":"MEMBER","scopes":["*"]}`, 409},
+			{"/api/v1/site-keys", `{"name":"once"}`, 409},
+		} {
+			send := func() result {
+				return w.callWith(t, http.MethodPost, c.path, admin, c.body, "Idempotency-Key", fmt.Sprint(i))
 			}
-			if distinct := slices.Compact(ids); len(distinct) != 1 || uuid.MustParse(ids[0]).Version() != 7 {
-				t.Errorf("%s made %q", path, distinct)
+			first := send()
+			var made struct{ ID string }
+			if err := json.Unmarshal(first.body, &made); err != nil || first.status != 201 || uuid.MustParse(made.ID).Version() != 7 {
+				t.Fatalf("%s: %d %s", c.path, first.status, first.body)
 			}
-			w.Skew.Advance(25 * time.Hour)
-			if got := w.callWith(t, http.MethodPost, path, admin, body, "Idempotency-Key", "k"); strings.Contains(string(got.body), ids[0]) {
-				t.Errorf("a day later %s answers %s", path, got.body)
+			for range 2 {
+				w.loses(t)
+				got := send()
+				var is struct{ ID, Code string }
+				if err := json.Unmarshal(got.body, &is); err != nil || got.status != c.again ||
+					c.again == 201 && is.ID != made.ID || c.again == 409 && is.Code != "answer_not_kept" {
+					t.Errorf("again %s: %d %s, first %s", c.path, got.status, got.body, first.body)
+				}
+			}
+			if got := w.call(t, http.MethodGet, c.path, admin, ""); c.again == 409 && c.path != "/api/v1/webhook-sources" && strings.Count(string(got.body), `"id"`) != 1 {
+				t.Errorf("%s has %s", c.path, got.body)
+			}
+			if c.path == agentTasks {
+				w.Skew.Advance(25 * time.Hour)
+				if got := send(); got.status != 201 || strings.Contains(string(got.body), made.ID) {
+					t.Errorf("a day later %s answers %d %s", c.path, got.status, got.body)
+				}
 			}
 		}
 	})

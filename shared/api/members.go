@@ -238,7 +238,7 @@ func (s *server) createKey(ctx context.Context, in *struct {
 }) (*creation[keyItem], error) {
 	by, _ := auth.From(ctx)
 	b := in.Body
-	k := auth.APIKey{Name: b.Name, Kind: b.Kind, Role: b.Role, Scopes: b.Scopes, Origins: b.Origins, ExpiresAt: b.ExpiresAt}
+	k := auth.APIKey{ID: s.newID(ctx), Name: b.Name, Kind: b.Kind, Role: b.Role, Scopes: b.Scopes, Origins: b.Origins, ExpiresAt: b.ExpiresAt}
 	if k.Kind == "" {
 		k.Kind = auth.APIKind
 	}
@@ -248,7 +248,7 @@ func (s *server) createKey(ctx context.Context, in *struct {
 		k, shown = made, key.Reveal()
 		return err
 	}, "id", &k.ID, "name", b.Name, "kind", k.Kind, "role", b.Role)
-	if err != nil {
+	if err := shownOnce(ctx, err, s.People.Key); err != nil {
 		return nil, err
 	}
 	item := keyOf(k)

@@ -103,7 +103,7 @@ func (s *server) createMemory(ctx context.Context, in *struct {
 	}
 }) (*createdAt[memoryItem], error) {
 	m := memory.Memory{
-		Agent: in.Body.Agent, Category: in.Body.Category, Content: in.Body.Content, Importance: in.Body.Importance, ExpiresAt: in.Body.ExpiresAt,
+		ID: s.newID(ctx), Agent: in.Body.Agent, Category: in.Body.Category, Content: in.Body.Content, Importance: in.Body.Importance, ExpiresAt: in.Body.ExpiresAt,
 	}
 	if m.Agent == "" {
 		m.Agent = activity.Operator
@@ -113,7 +113,7 @@ func (s *server) createMemory(ctx context.Context, in *struct {
 		m, err = s.Memories.Create(ctx, tx, m)
 		return err
 	}, "category", m.Category)
-	if err != nil {
+	if m, err = before(ctx, m, err, s.Memories.Get); err != nil {
 		return nil, err
 	}
 	return &createdAt[memoryItem]{"/api/v1/memories/" + m.ID, tagOf(m.Version), memoryOf(m)}, nil

@@ -154,14 +154,14 @@ func (s *server) createObjective(ctx context.Context, in *struct {
 }) (*createdAt[objectiveItem], error) {
 	by, _ := auth.From(ctx)
 	o := objective.Objective{
-		Title: in.Body.Title, Description: in.Body.Description, Priority: in.Body.Priority,
+		ID: s.newID(ctx), Title: in.Body.Title, Description: in.Body.Description, Priority: in.Body.Priority,
 		DoneCriterion: in.Body.DoneCriterion, CreatedBy: principal(by),
 	}
 	err := s.change(ctx, "objective.create", func(ctx context.Context, tx *db.Tx) (err error) {
 		o, err = s.objectives().Create(ctx, tx, o)
 		return err
 	}, "title", in.Body.Title)
-	if err != nil {
+	if o, err = before(ctx, o, err, s.Objectives.Get); err != nil {
 		return nil, err
 	}
 	return &createdAt[objectiveItem]{"/api/v1/objectives/" + o.ID, objectiveTag(o), objectiveOf(o)}, nil

@@ -100,12 +100,15 @@ func (s *server) getMilestone(ctx context.Context, in *IDPath) (*versioned[miles
 
 func (s *server) createItem(ctx context.Context, of *project.Store, what string, i project.Item) (project.Item, error) {
 	by, _ := auth.From(ctx)
-	i.CreatedBy = principal(by)
+	i.ID, i.CreatedBy = s.newID(ctx), principal(by)
 	err := s.change(ctx, what, func(ctx context.Context, tx *db.Tx) (err error) {
 		i, err = of.Create(ctx, tx, i)
 		return err
 	}, "id", &i.ID, "name", i.Name)
-	return i, err
+	return before(ctx, i, err, func(ctx context.Context, ws db.Workspace, id string) (project.Item, error) {
+		i, _, err := of.Get(ctx, ws, id)
+		return i, err
+	})
 }
 
 // createProject is called by the Engine Room, scripts and lanekeeper projects.

@@ -81,7 +81,7 @@ func (s *server) createSiteKey(ctx context.Context, in *struct {
 	}
 }) (*creation[madeSiteKey], error) {
 	by, _ := auth.From(ctx)
-	k := auth.APIKey{Name: in.Body.Name, Kind: auth.SiteKind, Origins: in.Body.Origins, Persona: in.Body.Persona}
+	k := auth.APIKey{ID: s.newID(ctx), Name: in.Body.Name, Kind: auth.SiteKind, Origins: in.Body.Origins, Persona: in.Body.Persona}
 	if err := s.servesChat(ctx, k.Persona); err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (s *server) createSiteKey(ctx context.Context, in *struct {
 		k, shown = made, key.Reveal()
 		return err
 	}, "id", &k.ID, "name", k.Name, "origins", k.Origins, "persona", k.Persona)
-	if err != nil {
+	if err := shownOnce(ctx, err, s.People.Key); err != nil {
 		return nil, err
 	}
 	return &creation[madeSiteKey]{Location: "/api/v1/site-keys/" + k.ID, Body: madeSiteKey{siteKeyOf(k), shown}}, nil

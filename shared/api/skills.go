@@ -255,7 +255,9 @@ type createSkillInput struct {
 func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*createdAt[skillItem], error) {
 	by, _ := auth.From(ctx)
 	create := func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
-		d, err := s.Registry.Create(ctx, tx, in.definition(by))
+		d := in.definition(by)
+		d.ID = s.newID(ctx)
+		d, err := s.Registry.Create(ctx, tx, d)
 		return d, true, err
 	}
 	if in.Body.Kind == skill.Builtin {
@@ -277,7 +279,7 @@ func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*create
 		}
 	}
 	d, err := s.changeSkill(ctx, "skill.create", create, "fields", in.Body.names())
-	if err != nil {
+	if d, err = before(ctx, d, err, s.Registry.Get); err != nil {
 		return nil, err
 	}
 	return &createdAt[skillItem]{"/api/v1/skills/" + d.ID, tagOf(d.Version), s.skillItemOf(ctx, d)}, nil

@@ -118,9 +118,8 @@ type createTaskInput struct {
 func (s *server) createTask(ctx context.Context, in *createTaskInput) (*createdAt[taskItem], error) {
 	by, _ := auth.From(ctx)
 	b := in.Body
-	id := s.newID(ctx)
 	t := task.Task{
-		ID: id, Title: b.Title, Description: b.Description, Type: b.TaskType, Priority: b.Priority, Input: b.InputContext, DependsOn: b.DependsOn,
+		ID: s.newID(ctx), Title: b.Title, Description: b.Description, Type: b.TaskType, Priority: b.Priority, Input: b.InputContext, DependsOn: b.DependsOn,
 		Blocks: b.Blocks, MaxRetries: task.DefaultRetries, BackoffSeconds: b.BackoffSeconds, EstimatedMinutes: b.EstimatedMinutes,
 		EstimatedAt: b.EstimatedAt, Metadata: b.Metadata, Tags: b.Tags, Project: b.ProjectID,
 		Milestone: b.MilestoneID, Thread: b.ThreadID, CreatedBy: principal(by),
@@ -135,12 +134,7 @@ func (s *server) createTask(ctx context.Context, in *createTaskInput) (*createdA
 		t, err = s.Tasks.Create(ctx, tx, t)
 		return err
 	}, "task", &t.ID, "title", b.Title)
-	if errors.Is(err, db.ErrUnique) { // the request was executed before, and its response was lost
-		if made, missing := s.Tasks.Get(ctx, by.Workspace, id); missing == nil {
-			t, err = made, nil
-		}
-	}
-	if err != nil {
+	if t, err = before(ctx, t, err, s.Tasks.Get); err != nil {
 		return nil, err
 	}
 	s.Send(by.Workspace) // wakes the coordinator

@@ -121,7 +121,7 @@ func (s *server) openThread(ctx context.Context, in *struct {
 	if len(in.Body.Metadata) > 0 && json.Unmarshal(in.Body.Metadata, &metadata) != nil {
 		return nil, invalid(problem.At("body.metadata", "expected an object of texts")) // it does not repeat the names
 	}
-	id := s.IDs()
+	id := s.newID(ctx)
 	t, err := s.Threads.Open(ctx, workspace(ctx), thread.Thread{
 		ID: id, Channel: in.Body.Channel, Address: in.Body.Address, Policy: in.Body.Policy, Metadata: metadata,
 	})

@@ -81,7 +81,7 @@ func (s *server) createWebhookEndpoint(ctx context.Context, in *struct {
 	by, _ := auth.From(ctx)
 	b := in.Body
 	e := endpoint.Endpoint{
-		URL: b.URL, Events: b.Events, Description: b.Description, Challenge: b.Challenge, Enabled: b.Enabled == nil ||
+		ID: s.newID(ctx), URL: b.URL, Events: b.Events, Description: b.Description, Challenge: b.Challenge, Enabled: b.Enabled == nil ||
 			*b.Enabled, CreatedBy: principal(by),
 	}
 	value := endpoint.NewSecret()
@@ -101,7 +101,7 @@ func (s *server) createWebhookEndpoint(ctx context.Context, in *struct {
 		e, err = s.Endpoints.Store.Create(ctx, tx, draft)
 		return err
 	}, "id", draft.ID, "url", b.URL, "events", b.Events)
-	if err != nil {
+	if err := shownOnce(ctx, err, s.Endpoints.Store.Get); err != nil {
 		return nil, err
 	}
 	return &createdAt[madeWebhookEndpoint]{

@@ -205,7 +205,7 @@ func (s *server) createWebhookSource(ctx context.Context, in *createWebhookSourc
 	by, _ := auth.From(ctx)
 	b := in.Body
 	n := inbox.Source{
-		Name: b.Name, Kind: inbox.Kind(b.Kind), Header: b.Header, Encoding: inbox.Encoding(b.Encoding), Prefix: b.Prefix, IDPath: b.IDPath,
+		ID: s.newID(ctx), Name: b.Name, Kind: inbox.Kind(b.Kind), Header: b.Header, Encoding: inbox.Encoding(b.Encoding), Prefix: b.Prefix, IDPath: b.IDPath,
 		Enabled: b.Enabled == nil || *b.Enabled, CreatedBy: principal(by), Hook: hookOf(nil, b.Owner, b.Repo, b.HookID, b.Token),
 	}
 	var err error
@@ -225,6 +225,11 @@ func (s *server) createWebhookSource(ctx context.Context, in *createWebhookSourc
 		n, err = s.Inbox.Create(ctx, tx, draft)
 		return err
 	}, "id", draft.ID, "name", b.Name, "kind", b.Kind)
+	if made != "" {
+		err = shownOnce(ctx, err, s.Inbox.Source)
+	} else {
+		n, err = before(ctx, n, err, s.Inbox.Source)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (s *server) createWorkspace(ctx context.Context, in *struct {
 	}
 	var w tenant.Workspace
 	var p auth.Person
-	err := s.changeIn(ctx, db.Workspace(s.IDs()), "workspace.create", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.changeIn(ctx, db.Workspace(s.newID(ctx)), "workspace.create", func(ctx context.Context, tx *db.Tx) (err error) {
 		made, err := s.Workspaces.CountMade(ctx, tx, by.String())
 		if err != nil {
 			return err
@@ -119,6 +119,9 @@ func (s *server) createWorkspace(ctx context.Context, in *struct {
 		}
 		return err
 	}, "slug", in.Body.Slug, "name", in.Body.Name, "owner", &p.ID)
+	w, err = before(ctx, w, err, func(ctx context.Context, _ db.Workspace, id string) (tenant.Workspace, error) {
+		return s.Workspaces.Get(ctx, db.Workspace(id))
+	})
 	if err != nil {
 		return nil, err
 	}

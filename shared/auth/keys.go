@@ -125,7 +125,7 @@ func (s *Store) CreateKey(ctx context.Context, tx *db.Tx, by Principal, k APIKey
 	}
 	text, hash := spellKey(k.Kind, random), sha256.Sum256(random)
 	var created []APIKey
-	err := tx.Each(ctx, collectKeys(&created), s.q.AddKey, s.ids(), strings.TrimSpace(k.Name), k.Kind, hash[:],
+	err := tx.Each(ctx, collectKeys(&created), s.q.AddKey, cmp.Or(k.ID, s.ids()), strings.TrimSpace(k.Name), k.Kind, hash[:],
 		text[:len(k.Kind.prefix())+shownSize], db.Null(k.Role), jsonList(k.Scopes), jsonList(k.Origins), db.Null(
 			k.Persona), by.String(), k.ExpiresAt)
 	switch {

@@ -2,6 +2,7 @@ package automation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,8 +17,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// Create creates an automation and returns the stored one. If a.NextRunAt is set, it replaces the
-// schedule's first time. Errors: [problem.InvalidError], [ErrTaken], [ErrFull].
+// Create creates an automation, under its id if it has one, and returns the stored one. If a.NextRunAt is
+// set, it replaces the schedule's first time. Errors: [problem.InvalidError], [ErrTaken], [ErrFull].
 func (s *Store) Create(ctx context.Context, tx Tx, a Automation) (Automation, error) {
 	var rows int
 	a.due = a.NextRunAt
@@ -42,7 +43,7 @@ func (s *Store) Create(ctx context.Context, tx Tx, a Automation) (Automation, er
 		return Automation{}, err
 	}
 	var written []Automation
-	err := tx.Each(ctx, collect(&written), s.q.Insert, append(append([]any{s.ids()}, a.values()...), a.CreatedBy)...)
+	err := tx.Each(ctx, collect(&written), s.q.Insert, append(append([]any{cmp.Or(a.ID, s.ids())}, a.values()...), a.CreatedBy)...)
 	if errors.Is(err, db.ErrUnique) {
 		return Automation{}, ErrTaken
 	}

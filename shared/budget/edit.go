@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Create makes a budget with n's scope, allocation, period and creator, and returns it. Errors:
+// Create makes a budget with n's scope, allocation, period and creator, and its id if it has one, and returns it. Errors:
 // [InvalidError], [OverlapError].
 func (s *Store) Create(ctx context.Context, tx *db.Tx, n Budget) (Budget, error) {
 	n.Start, n.End = n.Start.UTC().Truncate(time.Microsecond), n.End.UTC().Truncate(time.Microsecond)
@@ -25,7 +26,7 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, n Budget) (Budget, error)
 	if err == nil && overlap != nil {
 		return Budget{}, overlap
 	}
-	id := s.ids()
+	id := cmp.Or(n.ID, s.ids())
 	s.insert(tx.Later(), id, n)
 	var made []Budget
 	if err == nil {

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -67,13 +68,13 @@ type Draft struct {
 	sealed []byte
 }
 
-// Seal checks a new endpoint and encrypts its secret. It must run before the transaction, because it
+// Seal checks a new endpoint, gives it an id if it has none, and encrypts its secret. It must run before the transaction, because it
 // may call the key service. Errors: [problem.InvalidError].
 func (s *Store) Seal(ctx context.Context, ws db.Workspace, e Endpoint, v secret.Value) (Draft, error) {
 	if err := e.check(); err != nil {
 		return Draft{}, err
 	}
-	e.ID = s.ids()
+	e.ID = cmp.Or(e.ID, s.ids())
 	return s.SealAnew(ctx, ws, e, v)
 }
 

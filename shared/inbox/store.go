@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -176,13 +177,13 @@ type Draft struct {
 	sealed []byte
 }
 
-// Seal checks a new source and encrypts its secret. It must run before the transaction, because it
+// Seal checks a new source, gives it an id if it has none, and encrypts its secret. It must run before the transaction, because it
 // may call the key service. Errors: [problem.InvalidError].
 func (s *Store) Seal(ctx context.Context, ws db.Workspace, n Source, v secret.Value) (Draft, error) {
 	if err := errors.Join(n.check(), CheckSecret(n.Kind, v)); err != nil {
 		return Draft{}, joined(err)
 	}
-	n.ID = s.ids()
+	n.ID = cmp.Or(n.ID, s.ids())
 	sealed, err := s.secrets.SealAt(ctx, secretPlace(ws, n.ID), v)
 	if err != nil {
 		return Draft{}, fmt.Errorf("seal the secret of a webhook source: %w", err)

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,10 +30,10 @@ type Patch struct {
 	ExpiresAt  *time.Time // the zero time: never
 }
 
-// Create adds a memory on behalf of a person and returns the stored one. Errors:
+// Create adds a memory on behalf of a person, under its id if it has one, and returns the stored one. Errors:
 // [skill.InvalidError], [ErrTaken].
 func (s *Store) Create(ctx context.Context, tx *db.Tx, m Memory) (Memory, error) {
-	m.ID, m.Content = s.ids(), discreet(ctx, m.Content)
+	m.ID, m.Content = cmp.Or(m.ID, s.ids()), discreet(ctx, m.Content)
 	if err := check(&m); err != nil {
 		return Memory{}, err
 	}

@@ -1,6 +1,7 @@
 package project
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,13 +11,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
-// Create adds an item and returns it. Errors: [problem.InvalidError], [ErrTaken], [ErrNoProject]. After
+// Create adds an item, under its id if it has one, and returns it. Errors: [problem.InvalidError], [ErrTaken], [ErrNoProject]. After
 // ErrTaken the transaction can't be used any more.
 func (s *Store) Create(ctx context.Context, tx *db.Tx, i Item) (Item, error) {
 	if err := i.check(ctx); err != nil {
 		return Item{}, err
 	}
-	args := []any{s.ids(), i.Name, i.Description, i.CreatedBy}
+	args := []any{cmp.Or(i.ID, s.ids()), i.Name, i.Description, i.CreatedBy}
 	if s.projects != nil {
 		tx.Later().Exec(s.projects.q.hold, i.Project)
 		of, err := s.projects.in(ctx, tx, i.Project)

@@ -11,12 +11,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Create registers a skill that is not built in, and returns the stored definition. Errors:
+// Create registers a skill that is not built in, under its id if it has one, and returns the stored definition. Errors:
 // [InvalidError], [ErrTaken], [AlikeError], [ErrFull]. The transaction sends nothing until the
 // definition is found valid. On [AlikeError] and [ErrFull] the row is already written: the caller
 // must roll the transaction back.
 func (r *Registry) Create(ctx context.Context, tx Tx, d Definition) (Definition, error) {
-	d.ID, d.Scope = r.ids(), cmp.Or(d.Scope, Internal)
+	d.ID, d.Scope = cmp.Or(d.ID, r.ids()), cmp.Or(d.Scope, Internal)
 	if err := r.checkGiven(&d, d.Config); err != nil {
 		return Definition{}, err
 	}
