@@ -10,11 +10,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/task"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // budgetItem is the budget of one scope for one period: what is allocated and what is used, in
@@ -241,11 +243,21 @@ func (s *server) reallocate(ctx context.Context, in *reallocateInput) (*answer[r
 			return nil, err
 		}
 	}
+	by, _ := auth.From(ctx)
 	var source, target budget.Budget
-	err := s.change(ctx, "budget.reallocate", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.DB.Tx(ctx, by.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
+		s.Activity.Record(ctx, tx.Later(), activity.Entry{ // first: a repeated request has recorded it already
+			ID: s.newID(ctx), Agent: activity.Operator, Surface: trace.Operate, Skill: "budget.reallocate", Status: activity.Success,
+			Input: object("by", by.String(), "from", from, "to", to, "amount", in.Body.Amount),
+		})
 		source, target, err = s.Budgets.Reallocate(ctx, tx, from, to, in.Body.Amount)
 		return err
-	}, "from", from, "to", to, "amount", in.Body.Amount)
+	})
+	if errors.Is(err, db.ErrUnique) { // the request was executed before, and its response was lost
+		if source, err = s.Budgets.Get(ctx, by.Workspace, from); err == nil {
+			target, err = s.Budgets.Get(ctx, by.Workspace, to)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -287,6 +287,59 @@ func TestAFailedRequestIsNotDoneAgain(t *testing.T) {
 	})
 }
 
+// What else a repeated request would do twice is done once too.
+func TestACommittedEffectIsNotRepeated(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		type named struct{ ID string }
+		var in, speaker, work named
+		var talk struct{ TraceID string }
+		w.must(t, 201, http.MethodPost, "/api/v1/threads", `{"channel":"log","address":"ada"}`, &in)
+		w.must(t, 201, http.MethodPost, "/api/v1/executions", `{"agent":"a"}`, &speaker)
+		w.must(t, 201, http.MethodPost, agentTasks, `{"title":"work"}`, &work)
+		w.beginAttempt(t, work.ID)
+		w.must(t, 200, http.MethodPost, operatePath, `{"message":"Hello."}`, &talk)
+		from, to := w.budget(t, "agent", "a", 1000), w.budget(t, "task", work.ID, 1000)
+		for i, c := range []struct {
+			path, body    string
+			status, again int
+		}{
+			{"/api/v1/threads/" + in.ID + "/messages", `{"body":"once"}`, 201, 201},
+			{"/api/v1/threads/" + in.ID + "/send", `{"executionId":"` + speaker.ID + `","body":"once"}`, 200, 200},
+			{operatePath, `{"message":"once"}`, 200, 200},
+			{operatePath, `{"message":"once","stream":true}`, 200, 409},
+			{"/api/v1/skills/look/run", `{}`, 200, 409},
+			{"/api/v1/traces/" + talk.TraceID + "/fork", `{"step":1}`, 202, 202},
+			{"/api/v1/budgets/reallocate", `{"from":"` + from.ID + `","to":"` + to.ID + `","amount":600}`, 200, 200},
+			{agentTasks + "/" + work.ID + "/usage", `{"inputTokens":10,"outputTokens":1,"model":"demo"}`, 200, 200},
+		} {
+			send := func(status int) string {
+				t.Helper()
+				got := w.callWith(t, http.MethodPost, c.path, admin, c.body, "Idempotency-Key", fmt.Sprint(i))
+				var is struct {
+					MessageID, ExecutionID string
+					To                     struct{ Allocated int64 }
+					Budgets                []struct{ Consumed int64 }
+				}
+				_ = json.Unmarshal(got.body, &is) // a stream is none
+				if is.ExecutionID == "" {
+					is.ExecutionID = got.header.Get("X-Execution-Id")
+				}
+				if got.status != status {
+					t.Errorf("%s: %d %s, want %d", c.path, got.status, got.body, status)
+				}
+				return fmt.Sprint(is)
+			}
+			first := send(c.status)
+			for range 2 {
+				w.loses(t)
+				if again := send(c.again); again != first {
+					t.Errorf("again %s tells %s, first %s", c.path, again, first)
+				}
+			}
+		}
+	})
+}
+
 // A key that a failed request has freed serves another request too.
 func TestAFreedKeyServesAnotherRequest(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -125,7 +126,7 @@ func (s *server) addMessage(ctx context.Context, in *struct {
 	var id, resumed string
 	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
 		id, resumed, err = s.Threads.Append(ctx, tx, in.ID,
-			thread.Spoken{Role: thread.User, Body: discreet(ctx, in.Body.Body), Key: in.Body.IdempotencyKey})
+			thread.Spoken{Role: thread.User, Body: discreet(ctx, in.Body.Body), Key: cmp.Or(in.Body.IdempotencyKey, claimedID(ctx))})
 		return err
 	})
 	if err != nil {
@@ -179,7 +180,8 @@ func (s *server) sendMessage(ctx context.Context, in *struct {
 	var sent thread.Sent
 	err = s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
 		sent, err = s.Threads.Send(ctx, tx, thread.Outgoing{
-			Thread: in.ID, Execution: e.ID, Body: discreet(ctx, in.Body.Body), Key: in.Body.IdempotencyKey,
+			Thread: in.ID, Execution: e.ID, Body: discreet(ctx, in.Body.Body),
+			Key:          cmp.Or(in.Body.IdempotencyKey, claimedID(ctx)),
 			SupersedeKey: in.Body.SupersedeKey, TTL: time.Duration(in.Body.TTLSeconds) * time.Second,
 		})
 		s.record(ctx, tx, e, activity.Entry{Skill: "thread.send", Thread: in.ID}, "message", sent.ID, "queued", sent.Queued)

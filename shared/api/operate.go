@@ -2,6 +2,8 @@ package api
 
 import (
 	"bytes"
+	"errors"
+	"math"
 	"net/http"
 	"reflect"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/sse"
@@ -110,6 +113,9 @@ func talked(s *server, a huma.API, op huma.Operation) {
 // Room's console, by lanekeeper ask and by scripts.
 func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 	by, _ := auth.From(r.Context())
+	if s.talkedBefore(w, r, in.Body.Stream) {
+		return
+	}
 	if in.Body.Stream {
 		closed, ok := s.stream(w, r)
 		if !ok {
@@ -120,7 +126,7 @@ func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 	ctx, cancel := telling.Outlasting(r.Context(), s.Streams.Drain)
 	defer cancel()
 	message := turn.Turn{
-		Message: discreet(ctx, in.Body.Message), Thread: in.Body.ThreadID, Multitask: in.Body.Multitask,
+		ID: claimedID(ctx), Message: discreet(ctx, in.Body.Message), Thread: in.Body.ThreadID, Multitask: in.Body.Multitask,
 		By: principal(by), Limited: !by.Role.AtLeast(auth.Admin),
 	}
 	out, stop := &runStream{w: w}, func() {}
@@ -141,6 +147,30 @@ func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = encode(w, talkAnswerOf(reply)) // encoding cannot fail
 	}
+}
+
+// talkedBefore answers a request whose turn an earlier execution of the same request has begun, and reports
+// whether there is one. That turn continues by itself if its process has died.
+func (s *server) talkedBefore(w http.ResponseWriter, r *http.Request, stream bool) bool {
+	id := claimedID(r.Context())
+	if id == "" {
+		return false
+	}
+	_, reply, err := s.Operate.Since(r.Context(), workspace(r.Context()), id, math.MaxInt32) // without its journal
+	switch {
+	case errors.Is(err, db.ErrNoRows):
+		return false
+	case err != nil:
+		s.fail(w, r, err)
+	case stream:
+		s.refuse(w, r, doneBy(id))
+	case reply == nil:
+		s.refuse(w, r, keyInUse)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_ = encode(w, talkAnswerOf(*reply)) // encoding cannot fail
+	}
+	return true
 }
 
 // runStream writes the events of an execution as server-sent events. After the client has

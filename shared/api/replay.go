@@ -149,7 +149,7 @@ func (s *server) forkTrace(ctx context.Context, in *forkInput) (*forkOutput, err
 	if err != nil {
 		return nil, err
 	}
-	edits := operate.Edits{Persona: in.Body.Edits.Persona, Edits: reason.Edits{
+	edits := operate.Edits{ID: claimedID(ctx), Persona: in.Body.Edits.Persona, Edits: reason.Edits{
 		System: discreet(ctx, in.Body.Edits.System), Message: discreet(ctx, in.Body.Edits.Message), Results: map[string]string{},
 	}}
 	for _, r := range in.Body.Edits.Results {
@@ -159,7 +159,7 @@ func (s *server) forkTrace(ctx context.Context, in *forkInput) (*forkOutput, err
 	if errors.Is(err, persona.ErrNotFound) {
 		return nil, invalid(problem.At("body.edits.persona", noPersona))
 	}
-	if err != nil {
+	if forked, err = before(ctx, forked, err, s.Runs.Get); err != nil {
 		return nil, err
 	}
 	s.Kick(workspace(ctx))

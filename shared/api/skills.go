@@ -465,9 +465,12 @@ func (s *server) runByHand(ctx context.Context, in *runSkillInput, outside bool)
 	}
 	by, _ := auth.From(ctx)
 	used, err := s.Operate.RunSkill(ctx, by.Workspace, d.Name, input, operate.ByHand{
-		By: principal(by), Person: by.Kind == auth.Local || by.Kind == auth.User, Untrusted: outside,
+		ID: claimedID(ctx), By: principal(by), Person: by.Kind == auth.Local || by.Kind == auth.User, Untrusted: outside,
 	})
-	if errors.Is(err, operate.ErrNoSkill) {
+	switch {
+	case errors.Is(err, db.ErrUnique): // the request was executed before, and its response was lost
+		return nil, doneBy(used.Execution)
+	case errors.Is(err, operate.ErrNoSkill):
 		return nil, s.leftOut(ctx, d.Name, err)
 	}
 	if err != nil {

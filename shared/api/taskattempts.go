@@ -297,7 +297,7 @@ func (s *server) reportUsage(ctx context.Context, in *usageReportInput) (*answer
 			return &task.StaleError{Task: t.ID, Attempt: read.Attempt, Present: t.Attempt, Actor: report.Actor}
 		}
 		out, err = s.Budgets.Report(ctx, tx, ledger, budget.Report{
-			Usage: llm.Usage{
+			ID: claimedID(ctx), Usage: llm.Usage{
 				PromptTokens: int(b.InputTokens), CompletionTokens: int(b.OutputTokens),
 				CacheReadTokens: int(b.CacheReadTokens), CacheWriteTokens: int(b.CacheWriteTokens),
 			},

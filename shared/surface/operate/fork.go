@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -17,6 +18,7 @@ import (
 type Edits struct {
 	reason.Edits
 	Persona string // name of another persona, used in its newest version
+	ID      string // of the new execution; empty: a new one
 }
 
 // Fork begins an execution with the entries that a trace's execution has recorded before a step,
@@ -52,7 +54,7 @@ func (o *Operate) Fork(ctx context.Context, ws db.Workspace, id trace.ID, from s
 		return execution.Execution{}, err
 	}
 	e := execution.Execution{
-		ID: o.IDs(), Agent: of.Agent, Surface: of.Surface, Trace: of.Trace, Parent: of.ID, Attempt: 1,
+		ID: cmp.Or(edits.ID, o.IDs()), Agent: of.Agent, Surface: of.Surface, Trace: of.Trace, Parent: of.ID, Attempt: 1,
 		Input:   encode(map[string]any{"task": "fork", "forked_from": of.ID, "step": step}),
 		Persona: of.Persona, PersonaVersion: of.PersonaVersion,
 	}

@@ -3,6 +3,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -72,6 +73,7 @@ func (e *InputError) Error() string { return fmt.Sprintf("the input has %d fault
 
 // ByHand says who makes a call by hand, and whether its input is trusted.
 type ByHand struct {
+	ID     string // of the call's execution, new to the workspace; empty: a new one
 	By     string // such as user:…
 	Person bool   // a person makes the call, not a program
 	// Untrusted marks an input that an execution with untrusted text has written.
@@ -88,7 +90,7 @@ type ByHand struct {
 func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, input json.RawMessage, by ByHand) (Used, error) {
 	id, _ := trace.From(ctx)
 	e := execution.Execution{
-		ID: o.IDs(), Agent: activity.Operator, Surface: trace.Operate, Trace: id, Attempt: 1, Input: encode(map[string]any{"skill": name}),
+		ID: cmp.Or(by.ID, o.IDs()), Agent: activity.Operator, Surface: trace.Operate, Trace: id, Attempt: 1, Input: encode(map[string]any{"skill": name}),
 	}
 	e.Subject = lane.Execution(e.ID)
 	used := Used{Execution: e.ID, Trace: id}
