@@ -86,6 +86,7 @@ func (h *Handler) again(w http.ResponseWriter, r *http.Request, v *visit, m mess
 		w.Header().Set(sessionHeader, v.visitor)
 	}
 	w.Header().Set(replayedHeader, "true")
+	w.Header().Set(threadHeader, name)
 	if m.stream {
 		h.follow(w, r, v, id, turn.Position{}, as)
 		return true
@@ -97,7 +98,6 @@ func (h *Handler) again(w http.ResponseWriter, r *http.Request, v *visit, m mess
 	case reply == nil:
 		h.refuse(w, r, problem.New(http.StatusConflict, "busy", "a message with the same Idempotency-Key is answered").Later(time.Second))
 	default:
-		w.Header().Set(threadHeader, reply.Thread)
 		w.Header().Set(executionHeader, reply.Execution)
 		write(w, http.StatusOK, as.answer(*reply))
 	}

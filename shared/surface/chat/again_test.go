@@ -63,7 +63,8 @@ func TestAKeyOfANamelessVisitor(t *testing.T) {
 			t.Errorf("again comes %d %s, not %s", second.status, second.body, first.body)
 		}
 		stream := send(messages, key, `{"message":"Hi.","stream":true}`)
-		if stream.header.Get("X-Session-Id") != first.header.Get("X-Session-Id") || !strings.Contains(stream.body, `"answer":"Hello."`) {
+		if stream.header.Get("X-Session-Id") != first.header.Get("X-Session-Id") ||
+			stream.header.Get("X-Thread-Id") != first.header.Get("X-Thread-Id") || !strings.Contains(stream.body, `"answer":"Hello."`) {
 			t.Errorf("again comes %v %s", stream.header, stream.body)
 		}
 		on := "/api/v1/chat/" + first.header.Get("X-Thread-Id") + "/messages"
