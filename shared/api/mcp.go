@@ -148,6 +148,9 @@ func (s *server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(sent))
+	if bytes.HasPrefix(bytes.TrimSpace(sent), []byte("[")) { // several messages, which don't create one thing
+		r = r.WithContext(context.WithValue(r.Context(), claimedKey{}, ""))
+	}
 	told := &buffered{header: http.Header{}}
 	built.ServeHTTP(told, r.WithContext(context.WithValue(r.Context(), outerKey{}, r)))
 	unknown := told.unknownMethod(sent)

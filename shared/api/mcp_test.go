@@ -196,6 +196,31 @@ func TestAToolIsTheRouteItStandsFor(t *testing.T) {
 	}
 }
 
+// TestMessagesOfOneKeyCreateEachTheirOwn sends several messages in one request with an Idempotency-Key.
+func TestMessagesOfOneKeyCreateEachTheirOwn(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		call := func(title string) string {
+			return `{"jsonrpc":"2.0","id":"` + title + `","method":"tools/call","params":{"name":"create_task","arguments":{"title":"` + title + `"}}}`
+		}
+		for range 2 {
+			r := request(http.MethodPost, "/mcp", admin, " ["+call("first")+","+call("second")+"]")
+			r.Header.Set("Idempotency-Key", "k")
+			w.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		var all struct{ Items []struct{ Title string } }
+		if w.must(t, 200, http.MethodGet, agentTasks, "", &all); len(all.Items) != 2 || all.Items[0].Title == all.Items[1].Title {
+			t.Errorf("there are %+v", all.Items)
+		}
+		for range 2 {
+			w.callWith(t, http.MethodPost, "/mcp", admin, call("third"), "Idempotency-Key", "one")
+			w.loses(t)
+		}
+		if w.must(t, 200, http.MethodGet, agentTasks, "", &all); len(all.Items) != 3 {
+			t.Errorf("then there are %+v", all.Items)
+		}
+	})
+}
+
 func TestArgumentsAreTheRoutesToJudge(t *testing.T) {
 	w := onOne(t)
 	a := w.assist(t, admin)
