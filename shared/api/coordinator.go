@@ -209,25 +209,24 @@ func (s *server) commandCoordinator(ctx context.Context, in *struct {
 	by, _ := auth.From(ctx)
 	b := in.Body
 	order := coordinate.Command{
-		Name: b.Command, Task: b.TaskID, Agent: b.AgentID, Reason: discreet(ctx, b.Reason),
+		ID: s.newID(ctx), Name: b.Command, Task: b.TaskID, Agent: b.AgentID, Reason: discreet(ctx, b.Reason),
 		Actor: principal(by),
 	}
 	if err := s.named(ctx, order); err != nil {
 		return nil, err
 	}
-	var id string
-	err := s.change(ctx, "coordinator.command", func(ctx context.Context, tx *db.Tx) (err error) {
-		id, err = s.Coordinator.Command(ctx, tx, order)
+	err := s.change(ctx, "coordinator.command", func(ctx context.Context, tx *db.Tx) error {
+		_, err := s.Coordinator.Command(ctx, tx, order)
 		return err
 	}, "command", b.Command, "task", b.TaskID, "agent", b.AgentID)
-	if err != nil {
+	if err != nil && !errors.Is(err, db.ErrUnique) { // given by an earlier execution of the request
 		return nil, err
 	}
 	s.Send(by.Workspace)
 	return &struct {
 		Status int
 		Body   commanded
-	}{http.StatusAccepted, commanded{id}}, nil
+	}{http.StatusAccepted, commanded{order.ID}}, nil
 }
 
 // named refuses a command about a task or an agent that is not in the workspace.

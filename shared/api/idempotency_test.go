@@ -311,14 +311,15 @@ func TestACommittedEffectIsNotRepeated(t *testing.T) {
 			{"/api/v1/traces/" + talk.TraceID + "/fork", `{"step":1}`, 202, 202},
 			{"/api/v1/budgets/reallocate", `{"from":"` + from.ID + `","to":"` + to.ID + `","amount":600}`, 200, 200},
 			{agentTasks + "/" + work.ID + "/usage", `{"inputTokens":10,"outputTokens":1,"model":"demo"}`, 200, 200},
+			{"/api/v1/coordinator/commands", `{"command":"reassign_task","taskId":"` + work.ID + `"}`, 202, 202},
 		} {
 			send := func(status int) string {
 				t.Helper()
 				got := w.callWith(t, http.MethodPost, c.path, admin, c.body, "Idempotency-Key", fmt.Sprint(i))
 				var is struct {
-					MessageID, ExecutionID string
-					To                     struct{ Allocated int64 }
-					Budgets                []struct{ Consumed int64 }
+					ID, MessageID, ExecutionID string
+					To                         struct{ Allocated int64 }
+					Budgets                    []struct{ Consumed int64 }
 				}
 				_ = json.Unmarshal(got.body, &is) // a stream is none
 				if is.ExecutionID == "" {

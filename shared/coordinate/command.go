@@ -1,6 +1,7 @@
 package coordinate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,7 +25,7 @@ const (
 
 // Command is an order to the coordinator. The next cycle carries it out.
 type Command struct {
-	ID     string // set by [Coordinator.Command]
+	ID     string // empty: [Coordinator.Command] makes one
 	Name   Name
 	Agent  string // of pause_agent and drain_agent
 	Task   string // of reassign_task
@@ -47,7 +48,7 @@ func (c *Coordinator) Command(ctx context.Context, tx Tx, order Command) (string
 	if err := bad.OrNil(); err != nil {
 		return "", err
 	}
-	order.ID = c.IDs()
+	order.ID = cmp.Or(order.ID, c.IDs())
 	tx.Later().Exec(c.q.Command, order.ID, order.Name, db.Null(order.Agent), db.Null(order.Task), db.Null(order.Reason), order.Actor)
 	Kick(ctx, c.Outbox, tx.Later())
 	return order.ID, nil
