@@ -170,7 +170,7 @@ func (s *server) redeliver(ctx context.Context, in *redeliverInput) (*answer[Del
 	anew := in.Body != nil && in.Body.Anew
 	var item DeliveryItem
 	var from string
-	err := s.change(ctx, "delivery.redeliver", func(ctx context.Context, tx *db.Tx) error {
+	err := s.changeOnce(ctx, "delivery.redeliver", func(ctx context.Context, tx *db.Tx) error {
 		sent, err := s.Endpoints.Store.Redeliver(ctx, tx, in.ID)
 		if err == nil {
 			item, from = outboundItem(sent), sent.Endpoint
@@ -182,6 +182,12 @@ func (s *server) redeliver(ctx context.Context, in *redeliverInput) (*answer[Del
 		item, from = inboundItem(d), d.Source
 		return err
 	}, "id", in.ID, "source", &from, "anew", anew)
+	if errors.Is(err, db.ErrUnique) { // the request was executed before, and its response was lost
+		var now *answer[wholeDelivery]
+		if now, err = s.getDelivery(ctx, &in.IDPath); err == nil {
+			item = now.Body.DeliveryItem
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

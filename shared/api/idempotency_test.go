@@ -291,8 +291,10 @@ func TestAFailedRequestIsNotDoneAgain(t *testing.T) {
 func TestACommittedEffectIsNotRepeated(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		type named struct{ ID string }
-		var in, speaker, work named
+		var in, speaker, work, listener named
 		var talk struct{ TraceID string }
+		w.must(t, 201, http.MethodPost, "/api/v1/webhook-sources", `{"name":"hook","kind":"github"}`, nil)
+		w.must(t, 201, http.MethodPost, "/api/v1/webhook-endpoints", `{"url":"https://once.example/","events":["*"]}`, &listener)
 		w.must(t, 201, http.MethodPost, "/api/v1/threads", `{"channel":"log","address":"ada"}`, &in)
 		w.must(t, 201, http.MethodPost, "/api/v1/executions", `{"agent":"a"}`, &speaker)
 		w.must(t, 201, http.MethodPost, agentTasks, `{"title":"work"}`, &work)
@@ -311,6 +313,10 @@ func TestACommittedEffectIsNotRepeated(t *testing.T) {
 			{"/api/v1/traces/" + talk.TraceID + "/fork", `{"step":1}`, 202, 202},
 			{"/api/v1/budgets/reallocate", `{"from":"` + from.ID + `","to":"` + to.ID + `","amount":600}`, 200, 200},
 			{agentTasks + "/" + work.ID + "/usage", `{"inputTokens":10,"outputTokens":1,"model":"demo"}`, 200, 200},
+			{"/api/v1/deliveries/" + w.receive(t, w.Workspace, "hook", "once") + "/redeliver", `{"anew":true}`, 200, 200},
+			{"/api/v1/webhook-sources/hook/rotate-secret", `{}`, 200, 409},
+			{"/api/v1/webhook-sources/hook/rotate-secret", `{"secret":"it is its secret"}`, 200, 200},
+			{"/api/v1/webhook-endpoints/" + listener.ID + "/rotate-secret", `{}`, 200, 409},
 			{"/api/v1/coordinator/commands", `{"command":"reassign_task","taskId":"` + work.ID + `"}`, 202, 202},
 		} {
 			send := func(status int) string {
@@ -336,6 +342,15 @@ func TestACommittedEffectIsNotRepeated(t *testing.T) {
 				if again := send(c.again); again != first {
 					t.Errorf("again %s tells %s, first %s", c.path, again, first)
 				}
+			}
+		}
+		times := map[string]int{}
+		for _, name := range w.changes(t) {
+			times[name]++
+		}
+		for name, n := range map[string]int{"budget.reallocate": 1, "delivery.redeliver": 1, "webhook_source.rotate_secret": 2, "webhook_endpoint.rotate_secret": 1} {
+			if times[name] != n {
+				t.Errorf("%s was done %d times", name, times[name])
 			}
 		}
 	})

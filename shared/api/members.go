@@ -147,11 +147,17 @@ func (s *server) signOutMember(ctx context.Context, in *struct {
 // change runs fn and records it as an activity of the operator, in one transaction. input holds
 // alternating names and values for the record. A value may be a pointer that fn sets.
 func (s *server) change(ctx context.Context, what string, fn func(context.Context, *db.Tx) error, input ...any) error {
-	return s.changeIn(ctx, workspace(ctx), what, fn, input...)
+	return s.changeIn(ctx, workspace(ctx), "", what, fn, input...)
 }
 
-// changeIn is change in a workspace that may differ from the request's.
-func (s *server) changeIn(ctx context.Context, ws db.Workspace, what string, fn func(context.Context, *db.Tx) error, input ...any) error {
+// changeOnce is change. It fails with [db.ErrUnique], and changes nothing, if an earlier execution of the same
+// request has made the change.
+func (s *server) changeOnce(ctx context.Context, what string, fn func(context.Context, *db.Tx) error, input ...any) error {
+	return s.changeIn(ctx, workspace(ctx), s.newID(ctx), what, fn, input...)
+}
+
+// changeIn is change in a workspace that may differ from the request's. id is that of the activity; empty: a new one.
+func (s *server) changeIn(ctx context.Context, ws db.Workspace, id, what string, fn func(context.Context, *db.Tx) error, input ...any) error {
 	by, _ := auth.From(ctx)
 	begun := s.Clock()
 	return s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
@@ -159,7 +165,7 @@ func (s *server) changeIn(ctx context.Context, ws db.Workspace, what string, fn 
 			return err
 		}
 		s.Activity.Record(ctx, tx.Later(), activity.Entry{
-			Agent: activity.Operator, Surface: trace.Operate, Skill: what, Status: activity.Success, Duration: s.Clock().Sub(begun),
+			ID: id, Agent: activity.Operator, Surface: trace.Operate, Skill: what, Status: activity.Success, Duration: s.Clock().Sub(begun),
 			Input: object(append([]any{"by", by.String()}, input...)...),
 		})
 		return nil

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -207,10 +208,13 @@ func (s *server) rotateEndpointSecret(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	err = s.change(ctx, "webhook_endpoint.rotate_secret", func(ctx context.Context, tx *db.Tx) (err error) {
+	err = s.changeOnce(ctx, "webhook_endpoint.rotate_secret", func(ctx context.Context, tx *db.Tx) (err error) {
 		e, err = s.Endpoints.Store.Rotate(ctx, tx, draft)
 		return err
 	}, "id", draft.ID)
+	if errors.Is(err, db.ErrUnique) { // the request was executed before, and its response was lost
+		err = notKept
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -463,10 +463,15 @@ func (s *server) rotateWebhookSecret(ctx context.Context, in *rotateWebhookSecre
 	if err != nil {
 		return nil, err
 	}
-	err = s.change(ctx, "webhook_source.rotate_secret", func(ctx context.Context, tx *db.Tx) (err error) {
+	err = s.changeOnce(ctx, "webhook_source.rotate_secret", func(ctx context.Context, tx *db.Tx) (err error) {
 		n, err = s.Inbox.Rotate(ctx, tx, draft)
 		return err
 	}, "id", draft.ID, "name", draft.Name)
+	if errors.Is(err, db.ErrUnique) { // the request was executed before, and its response was lost
+		if err = notKept; made == "" {
+			n, err = s.webhookSource(ctx, in.WebhookSourcePath)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

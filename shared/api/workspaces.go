@@ -102,7 +102,7 @@ func (s *server) createWorkspace(ctx context.Context, in *struct {
 	}
 	var w tenant.Workspace
 	var p auth.Person
-	err := s.changeIn(ctx, db.Workspace(s.newID(ctx)), "workspace.create", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.changeIn(ctx, db.Workspace(s.newID(ctx)), "", "workspace.create", func(ctx context.Context, tx *db.Tx) (err error) {
 		made, err := s.Workspaces.CountMade(ctx, tx, by.String())
 		if err != nil {
 			return err
