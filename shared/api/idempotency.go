@@ -58,7 +58,7 @@ var keptHeaders = []string{"Content-Type", "Etag", "Location"}
 // A response with status 5xx or with Retry-After frees the key, so that the client can retry. If
 // the process dies during a request, or cannot store how the request ended, a repetition executes
 // the request again once the claim has expired. Changes that the first request had committed stay
-// committed. What [server.newID] names is created once even then.
+// committed. What [server.newID] names is created once even then, and what [claimedID] names is done once.
 type idempotency struct {
 	server *server
 	keys   *keyStore

@@ -356,6 +356,33 @@ func TestACommittedEffectIsNotRepeated(t *testing.T) {
 	})
 }
 
+// A repeated request that takes its key over while the turn is under way does not begin it again. It gets the answer
+// once there is one.
+func TestATurnUnderWayIsNotBegunAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		m := slow{make(chan struct{}), make(chan struct{})} // it can be asked once
+		w.Operate.Reason.Model = m
+		send := func() result {
+			return w.callWith(t, http.MethodPost, operatePath, admin, `{"message":"once","multitask":"interrupt"}`, "Idempotency-Key", "k")
+		}
+		first := make(chan result, 1)
+		go func() { first <- send() }()
+		<-m.written
+		if _, err := w.Deps.DB.Exec(t.Context(), w.Workspace, idempotencyQueries(t).LoseAnswers); err != nil {
+			t.Fatal(err)
+		}
+		if got := send(); got.status != 409 || !strings.Contains(string(got.body), `"code":"in_progress"`) || got.retryAfter() == 0 {
+			t.Errorf("under way: %d %s", got.status, got.body)
+		}
+		close(m.goOn)
+		var one, another turned
+		if err := errors.Join(json.Unmarshal((<-first).body, &one), json.Unmarshal(send().body, &another)); err != nil ||
+			one.Answer != "One two." || another.Answer != one.Answer || another.ExecutionID != one.ExecutionID {
+			t.Errorf("first %+v, again %+v, %v", one, another, err)
+		}
+	})
+}
+
 // A key that a failed request has freed serves another request too.
 func TestAFreedKeyServesAnotherRequest(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {

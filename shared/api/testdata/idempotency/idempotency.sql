@@ -5,4 +5,6 @@ SELECT response_status, response_body FROM idempotency_keys WHERE workspace_id =
 SELECT count(*) FROM idempotency_keys WHERE workspace_id = $1;
 
 -- name: LoseAnswers
-UPDATE idempotency_keys SET status = 'running', response_status = NULL, response_headers = NULL, response_body = NULL WHERE workspace_id = $1;
+UPDATE idempotency_keys
+   SET status = 'running', claimed_until = lk_plus(created_at, 1), response_status = NULL, response_headers = NULL, response_body = NULL
+ WHERE workspace_id = $1;
