@@ -230,7 +230,7 @@ func TestACommittedRequestIsNotDoneAgain(t *testing.T) {
 			{"/api/v1/milestones", `{"projectId":"` + project.ID + `","name":"once"}`, 201},
 			{"/api/v1/skills", `{"name":"once","kind":"http","description":"once","config":{"url":"https://once.example/"}}`, 201},
 			{"/api/v1/automations", `{"name":"once","skill":"once","schedule":{"cron":"@daily"}}`, 201},
-			{"/api/v1/budgets", `{"scope":"agent","scopeId":"once","allocated":1,"periodStart":"2026-01-01T00:00:00Z","periodEnd":"2036-01-01T00:00:00Z"}`, 201},
+			{"/api/v1/budgets", month("agent", "once", 1), 201},
 			{"/api/v1/workspaces", `{"slug":"once-` + string(w.Workspace)[:8] + `","name":"once","owner":"once@example.org"}`, 201},
 			{"/api/v1/threads", `{"channel":"log","address":"once"}`, 201},
 			{"/api/v1/webhook-sources", `{"name":"given","kind":"github","secret":"it is its secret"}`, 201},
@@ -256,7 +256,8 @@ func TestACommittedRequestIsNotDoneAgain(t *testing.T) {
 					t.Errorf("again %s: %d %s, first %s", c.path, got.status, got.body, first.body)
 				}
 			}
-			if got := w.call(t, http.MethodGet, c.path, admin, ""); c.again == 409 && c.path != "/api/v1/webhook-sources" && strings.Count(string(got.body), `"id"`) != 1 {
+			if got := w.call(t, http.MethodGet, c.path, admin, ""); c.again == 409 && c.path != "/api/v1/webhook-sources" &&
+				strings.Count(string(got.body), `"id"`) != 1 {
 				t.Errorf("%s has %s", c.path, got.body)
 			}
 			if c.path == agentTasks {
@@ -348,7 +349,9 @@ func TestACommittedEffectIsNotRepeated(t *testing.T) {
 		for _, name := range w.changes(t) {
 			times[name]++
 		}
-		for name, n := range map[string]int{"budget.reallocate": 1, "delivery.redeliver": 1, "webhook_source.rotate_secret": 2, "webhook_endpoint.rotate_secret": 1} {
+		for name, n := range map[string]int{
+			"budget.reallocate": 1, "delivery.redeliver": 1, "webhook_source.rotate_secret": 2, "webhook_endpoint.rotate_secret": 1,
+		} {
 			if times[name] != n {
 				t.Errorf("%s was done %d times", name, times[name])
 			}

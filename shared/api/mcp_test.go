@@ -200,7 +200,8 @@ func TestAToolIsTheRouteItStandsFor(t *testing.T) {
 func TestMessagesOfOneKeyCreateEachTheirOwn(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		call := func(title string) string {
-			return `{"jsonrpc":"2.0","id":"` + title + `","method":"tools/call","params":{"name":"create_task","arguments":{"title":"` + title + `"}}}`
+			return `{"jsonrpc":"2.0","id":"` + title + `","method":"tools/call","params":{"name":"create_task","arguments":{"title":"` +
+				title + `"}}}`
 		}
 		for range 2 {
 			r := request(http.MethodPost, "/mcp", admin, " ["+call("first")+","+call("second")+"]")

@@ -157,7 +157,9 @@ func (s *server) changeOnce(ctx context.Context, what string, fn func(context.Co
 }
 
 // changeIn is change in a workspace that may differ from the request's. id is that of the activity; empty: a new one.
-func (s *server) changeIn(ctx context.Context, ws db.Workspace, id, what string, fn func(context.Context, *db.Tx) error, input ...any) error {
+func (s *server) changeIn(
+	ctx context.Context, ws db.Workspace, id, what string, fn func(context.Context, *db.Tx) error, input ...any,
+) error {
 	by, _ := auth.From(ctx)
 	begun := s.Clock()
 	return s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {

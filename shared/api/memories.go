@@ -103,7 +103,8 @@ func (s *server) createMemory(ctx context.Context, in *struct {
 	}
 }) (*createdAt[memoryItem], error) {
 	m := memory.Memory{
-		ID: s.newID(ctx), Agent: in.Body.Agent, Category: in.Body.Category, Content: in.Body.Content, Importance: in.Body.Importance, ExpiresAt: in.Body.ExpiresAt,
+		ID:    s.newID(ctx),
+		Agent: in.Body.Agent, Category: in.Body.Category, Content: in.Body.Content, Importance: in.Body.Importance, ExpiresAt: in.Body.ExpiresAt,
 	}
 	if m.Agent == "" {
 		m.Agent = activity.Operator

@@ -119,7 +119,8 @@ func (s *server) createTask(ctx context.Context, in *createTaskInput) (*createdA
 	by, _ := auth.From(ctx)
 	b := in.Body
 	t := task.Task{
-		ID: s.newID(ctx), Title: b.Title, Description: b.Description, Type: b.TaskType, Priority: b.Priority, Input: b.InputContext, DependsOn: b.DependsOn,
+		ID:    s.newID(ctx),
+		Title: b.Title, Description: b.Description, Type: b.TaskType, Priority: b.Priority, Input: b.InputContext, DependsOn: b.DependsOn,
 		Blocks: b.Blocks, MaxRetries: task.DefaultRetries, BackoffSeconds: b.BackoffSeconds, EstimatedMinutes: b.EstimatedMinutes,
 		EstimatedAt: b.EstimatedAt, Metadata: b.Metadata, Tags: b.Tags, Project: b.ProjectID,
 		Milestone: b.MilestoneID, Thread: b.ThreadID, CreatedBy: principal(by),

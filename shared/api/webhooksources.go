@@ -205,7 +205,8 @@ func (s *server) createWebhookSource(ctx context.Context, in *createWebhookSourc
 	by, _ := auth.From(ctx)
 	b := in.Body
 	n := inbox.Source{
-		ID: s.newID(ctx), Name: b.Name, Kind: inbox.Kind(b.Kind), Header: b.Header, Encoding: inbox.Encoding(b.Encoding), Prefix: b.Prefix, IDPath: b.IDPath,
+		ID:   s.newID(ctx),
+		Name: b.Name, Kind: inbox.Kind(b.Kind), Header: b.Header, Encoding: inbox.Encoding(b.Encoding), Prefix: b.Prefix, IDPath: b.IDPath,
 		Enabled: b.Enabled == nil || *b.Enabled, CreatedBy: principal(by), Hook: hookOf(nil, b.Owner, b.Repo, b.HookID, b.Token),
 	}
 	var err error

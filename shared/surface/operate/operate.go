@@ -90,7 +90,8 @@ type ByHand struct {
 func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, input json.RawMessage, by ByHand) (Used, error) {
 	id, _ := trace.From(ctx)
 	e := execution.Execution{
-		ID: cmp.Or(by.ID, o.IDs()), Agent: activity.Operator, Surface: trace.Operate, Trace: id, Attempt: 1, Input: encode(map[string]any{"skill": name}),
+		ID: cmp.Or(by.ID, o.IDs()), Agent: activity.Operator, Surface: trace.Operate, Trace: id, Attempt: 1,
+		Input: encode(map[string]any{"skill": name}),
 	}
 	e.Subject = lane.Execution(e.ID)
 	used := Used{Execution: e.ID, Trace: id}
