@@ -267,7 +267,7 @@ func TestKilledAtEveryPointOfTheWorker(t *testing.T) {
 // and every third invocation is killed when it hands on. It has one history, and no step comes twice.
 func TestATaskOutlivesItsInvocations(t *testing.T) {
 	const longest = 2 * time.Minute // of an invocation: a machine that needs more is no machine
-	minutes := promise.Figure(3, 40)
+	minutes := promise.Figure(2, 40)
 	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer}[:promise.Figure(1, 2)] {
 		t.Run(engine, func(t *testing.T) {
 			proof := promise.Of(t, "R3", fmt.Sprintf("a task of %d minutes on a worker whose invocations last one (scaled), killed at hand-overs, on %s", minutes, engine),
@@ -291,9 +291,9 @@ func TestATaskOutlivesItsInvocations(t *testing.T) {
 // not finish a step.
 func outlives(t *testing.T, engine string, minute time.Duration, minutes int) (told, slow string) {
 	t.Helper()
-	const steps = 6 // that fit into a minute, at most
+	const steps = 6 // of a minute, so that an invocation has time for five
 	s := newShift(t, engine, minute)
-	s.outside.Sleep(minute / 10)
+	s.outside.Sleep(minute / steps)
 	handed := 0
 	s.faults.OnPoint(func(p rig.Point) rig.Action {
 		if p.Name != "worker.handed_on" {
