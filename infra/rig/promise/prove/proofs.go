@@ -27,7 +27,7 @@ var runs = []run{
 	{[]string{"R5"}, "./infra/rig/chaos", "^TestAKilledCycleFreesItsLane$"},
 	{[]string{"R5"}, "./infra/rig/chaos", "^TestAKilledWorkerFreesItsTask$"},
 	{[]string{"R3"}, "./infra/rig/chaos", "^TestATaskOutlivesItsInvocations$"},
-	{[]string{"R8"}, "./infra/rig/chaos", "^TestAsynchronousEventsComeAgain$"},
+	{[]string{"R8"}, "./infra/rig/chaos", "^(TestAsynchronousEventsComeAgain|TestAKeyedRequestTakesEffectOnce)$"},
 	{[]string{"R1"}, "./shared/lane", "^TestHistoriesOfALaneAreLegal$"},
 	{[]string{"R18"}, "./shared/budget", "^TestBudgetsAreNeverOverspent$|^TestAttemptsNeverOverspend$"},
 	{[]string{"R15"}, "./shared/task", "^(TestOneWinnerPerRace|TestTransitionsFollowTheModel)$"},
