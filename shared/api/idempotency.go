@@ -115,13 +115,24 @@ func (i *idempotency) once(rt keyed, next http.Handler) http.Handler {
 		case found.request != c.request:
 			i.server.refuse(w, r, keyReused)
 		case !found.done:
-			i.server.refuse(w, r, keyInUse)
+			i.server.refuse(w, r, i.inUse(r.Context(), rt, c.newID(found.first)))
 		case found.body == nil:
 			i.server.refuse(w, r, notKept)
 		default:
 			replay(w, found)
 		}
 	})
+}
+
+// inUse returns the problem of a request that is still worked on. If an execution works on it, the problem names the
+// execution, which the client can follow, also if the process of the request has died.
+func (i *idempotency) inUse(ctx context.Context, rt keyed, id string) *problem.Problem {
+	if rt.within > 0 {
+		if e, err := i.server.Runs.Get(ctx, workspace(ctx), id); err == nil {
+			return doingBy(e.ID)
+		}
+	}
+	return keyInUse
 }
 
 // visible reports whether s is a valid key: 1 to 255 visible ASCII characters.
@@ -262,6 +273,13 @@ func followable(execution string) (status int, header http.Header, body []byte) 
 // doneBy is notKept for a request that was done by an execution.
 func doneBy(execution string) *problem.Problem {
 	p := *notKept
+	p.ExecutionID = execution
+	return &p
+}
+
+// doingBy is keyInUse for a request that an execution works on.
+func doingBy(execution string) *problem.Problem {
+	p := *keyInUse
 	p.ExecutionID = execution
 	return &p
 }

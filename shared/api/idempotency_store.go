@@ -38,6 +38,7 @@ type keyClaim struct {
 // keyRecord is the stored state of a key that another request has claimed.
 type keyRecord struct {
 	request string
+	first   time.Time // when the key was first claimed for the request
 	done    bool
 	status  int
 	header  http.Header
@@ -59,7 +60,7 @@ func (s *keyStore) claim(ctx context.Context, c keyClaim, within time.Duration) 
 		var state string
 		var status *int64
 		var header *string
-		if err := scan(&k.request, &state, &status, &header, &k.body); err != nil {
+		if err := scan(&k.request, &state, &status, &header, &k.body, &k.first); err != nil {
 			return err
 		}
 		k.done = state == "done"

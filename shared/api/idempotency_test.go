@@ -372,6 +372,10 @@ func TestATurnUnderWayIsNotBegunAgain(t *testing.T) {
 		first := make(chan result, 1)
 		go func() { first <- send() }()
 		<-m.written
+		var names struct{ ExecutionID string }
+		if got := send(); got.status != 409 || json.Unmarshal(got.body, &names) != nil || names.ExecutionID == "" {
+			t.Errorf("its process may have died: %d %s", got.status, got.body)
+		}
 		if _, err := w.Deps.DB.Exec(t.Context(), w.Workspace, idempotencyQueries(t).LoseAnswers); err != nil {
 			t.Fatal(err)
 		}
@@ -381,7 +385,7 @@ func TestATurnUnderWayIsNotBegunAgain(t *testing.T) {
 		close(m.goOn)
 		var one, another turned
 		if err := errors.Join(json.Unmarshal((<-first).body, &one), json.Unmarshal(send().body, &another)); err != nil ||
-			one.Answer != "One two." || another.Answer != one.Answer || another.ExecutionID != one.ExecutionID {
+			one.Answer != "One two." || another.Answer != one.Answer || another.ExecutionID != one.ExecutionID || names.ExecutionID != one.ExecutionID {
 			t.Errorf("first %+v, again %+v, %v", one, another, err)
 		}
 	})

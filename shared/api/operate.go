@@ -165,7 +165,7 @@ func (s *server) talkedBefore(w http.ResponseWriter, r *http.Request, stream boo
 	case stream:
 		s.refuse(w, r, doneBy(id))
 	case reply == nil:
-		s.refuse(w, r, keyInUse)
+		s.refuse(w, r, doingBy(id))
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		_ = encode(w, talkAnswerOf(*reply)) // encoding cannot fail

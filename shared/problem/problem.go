@@ -30,7 +30,7 @@ type Problem struct {
 	Holder    string     `json:"holder,omitempty" doc:"busy: who holds the lane or has the thread"`
 	ExpiresAt *time.Time `json:"expiresAt,omitempty" doc:"busy: when the hold ends at the latest, unless it is renewed"`
 
-	ExecutionID string `json:"executionId,omitempty" doc:"answer_not_kept: the execution that the request began; follow it at GET /api/v1/executions/{id}/events"`
+	ExecutionID string `json:"executionId,omitempty" doc:"answer_not_kept, in_progress: the execution that the request began; follow it at GET /api/v1/executions/{id}/events"`
 
 	PresentStatus string   `json:"presentStatus,omitempty" doc:"decided, ended, message_status, illegal_transition: the present status"`
 	LegalStatuses []string `json:"legalStatuses,omitempty" nullable:"false" doc:"illegal_transition: the statuses that a change may lead to"`
