@@ -3,6 +3,7 @@ package activity
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -100,11 +101,20 @@ func scrub(v any, depth int) any {
 	return v
 }
 
+// The largest number of digits after the point, and the largest exponent, of a number of Postgres.
+const (
+	maxScale    = 16_383
+	maxExponent = 1 << 29
+)
+
 // Fits reports whether a float64 and a number of the database can hold n.
 func Fits(n json.Number) bool {
 	f, err := n.Float64()
-	mantissa, _, _ := strings.Cut(strings.ToLower(string(n)), "e")
-	return err == nil && (f != 0 || !strings.ContainsAny(mantissa, "123456789"))
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(string(n)), "e")
+	_, fraction, _ := strings.Cut(mantissa, ".")
+	shift, _ := strconv.Atoi(exponent) // beyond an int it is the largest or the smallest one
+	return err == nil && (f != 0 || !strings.ContainsAny(mantissa, "123456789")) &&
+		-maxScale <= shift && shift <= maxExponent && len(fraction)-shift <= maxScale
 }
 
 // Text returns s in a form that the text columns of both databases accept: each NUL character and
