@@ -3,6 +3,8 @@ package redact_test
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"html"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -69,10 +71,12 @@ func TestACanaryEndsWhatIsTold(t *testing.T) {
 
 // TestAGuardedStreamTellsTheSame: in whatever pieces a text comes.
 func TestAGuardedStreamTellsTheSame(t *testing.T) {
-	g := redact.NewGuard(knowing("hunter2-hunter2", "sk-hunter"), canary)
+	const odd = `p/q"r&s t`
+	g := redact.NewGuard(knowing("hunter2-hunter2", "sk-hunter", odd), canary)
 	parts := []string{
 		" ", "s", "sk", "sk-", "-", "-----", "gh", "ghp_", "eyJ", ".", "e", "9k3", "9k3xw7", "hunt", "hunter2-hunter2", "word ", "\n", "A", "AKIA", "\\n", "é", "lk_",
 		"0123456789abcdefghij", base64.StdEncoding.EncodeToString([]byte("so " + canary)), "9 K 3 x w 7 q 2 z t", "sk-hunter",
+		odd, quote(odd), url.QueryEscape(odd), everyByte(odd), html.EscapeString(odd), "p", "p/q", `p/q\`, "%", "%7", "&", "+", `\u`,
 	}
 	for token := range tokens {
 		parts = append(parts, token)

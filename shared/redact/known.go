@@ -124,17 +124,13 @@ func (k *known) look(v view, layers int, spans []span) []span {
 	if layers == 0 {
 		return spans
 	}
-	if under, ok := v.unescaped(); ok {
-		spans = k.look(under, layers-1, spans)
+	for _, e := range nested {
+		if under, ok := v.decoded(e, false); ok {
+			spans = k.look(under, layers-1, spans)
+		}
 	}
-	if under, ok := v.unpercented(); ok {
-		spans = k.look(under, layers-1, spans)
-	}
-	if under, ok := v.unentitied(); ok {
-		spans = k.look(under, layers-1, spans)
-	}
-	if k.spaces {
-		if under, ok := v.unplussed(); ok {
+	if k.spaces && strings.IndexByte(v.text, '+') >= 0 {
+		if under, ok := v.decoded(inQuery, false); ok {
 			spans = k.scan(under, spans)
 		}
 	}

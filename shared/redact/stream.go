@@ -13,8 +13,7 @@ type Stream struct {
 }
 
 // NewStream returns a stream that removes all present and future values of r. A nil r knows none.
-// The stream ignores names and forms, and misses an escaped value whose escape is split between two
-// pieces.
+// The stream ignores names and forms.
 func NewStream(r *Redactor) *Stream { return &Stream{known: r.Values()} }
 
 // Next takes a piece and returns the text that is complete so far.
@@ -28,28 +27,52 @@ func (s *Stream) Next(piece string) string {
 		from = min(from, k.begun(text))
 	}
 	slices.SortFunc(spans, func(a, b span) int { return a.start - b.start })
-	for _, found := range spans { // a complete value is returned as one
+	for _, found := range slices.Backward(spans) { // a value in whose end another one may begin is held back too
 		if found.start < from && found.end > from {
-			from = found.end
+			from = found.start
 		}
 	}
 	s.held = text[from:]
-	return s.known.Text(text[:from])
+	return s.known.flat(text[:from])
 }
 
 // Rest ends the text and returns the part that was held back.
 func (s *Stream) Rest() string {
 	rest := s.held
 	s.held = ""
-	return s.known.Text(rest)
+	return s.known.flat(rest)
 }
 
-// begun returns where a value may begin that the end of the text holds only in part; the length of
-// the text if there is none.
+// begun returns where a value may begin, in any encoding, that the end of the text holds only in part; the
+// length of the text if there is none.
 func (k *known) begun(text string) int {
 	if k == nil {
 		return len(text)
 	}
+	return k.begins(view{text: text}, maxLayers)
+}
+
+func (k *known) begins(v view, layers int) int {
+	from := v.from(k.tail(v.text))
+	if layers == 0 {
+		return from
+	}
+	for _, e := range nested {
+		if under, ok := v.decoded(e, true); ok {
+			from = min(from, k.begins(under, layers-1))
+		}
+	}
+	if k.spaces && strings.IndexByte(v.text, '+') >= 0 {
+		if under, ok := v.decoded(inQuery, true); ok {
+			from = min(from, under.from(k.tail(under.text)))
+		}
+	}
+	return from
+}
+
+// tail returns where the end of a text begins that is the beginning of a value; the length of the text if
+// it is none.
+func (k *known) tail(text string) int {
 	for i := max(0, len(text)-k.longest+1); i < len(text); i++ {
 		tail := text[i:]
 		if len(tail) > 1 {

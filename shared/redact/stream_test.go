@@ -12,13 +12,19 @@ import (
 // However a text is split into pieces, the output is that of the whole text. Only the beginning of
 // a value is held back.
 func TestStream(t *testing.T) {
-	const value = "hunter2-hunter2"
-	r := knowing(value, "hunted-down-at-last")
-	for _, text := range []string{
+	const value, odd = "hunter2-hunter2", `p/q+r"s&t=u 🦊`
+	r := knowing(value, "hunted-down-at-last", odd, "hunter2-goes-on")
+	texts := []string{
 		"it is hunter2-hunter2.", value, value + value, "hunter2-hunter3 hunter2-", "hunhunter2-hunter2hunt", "nothing at all",
 		"in hex " + hex.EncodeToString([]byte(value)) + " it is", "and so: " + base64.RawStdEncoding.EncodeToString([]byte(value)) + "!",
-		"hunter2-hunted-down-at-last, é hunter2-hunter2 é",
-	} {
+		"hunter2-hunted-down-at-last, é hunter2-hunter2 é", "hunter2-hunter2-goes-on",
+	}
+	for name, form := range forms {
+		if !strings.Contains(name, "base64") { // what stands around it would be hidden too
+			texts = append(texts, form(odd), `a \\ AT&T pays 5% &`+form(odd)+`, said \"`+form(odd)+`\`)
+		}
+	}
+	for _, text := range texts {
 		want := r.Values().Text(text)
 		for size := 1; size <= len(text); size++ {
 			s := redact.NewStream(r)

@@ -28,10 +28,38 @@ func (v view) source(start, end int) (int, int) {
 	return int(from), int(to)
 }
 
-// undone returns the decoded view. read decodes the escape at i: it returns the decoded text and
-// the length of the escape, 0 if there is none. first is the position of the first escape, or -1 if
-// there is none.
-func (v view) undone(first int, read func(s string, i int) (string, int)) (view, bool) {
+// from returns the position in the source of a position in the view.
+func (v view) from(i int) int {
+	if v.at == nil {
+		return i
+	}
+	return int(v.at[i])
+}
+
+// encoding is a kind of escapes.
+type encoding struct {
+	starts string // the characters that an escape may begin with
+	// read decodes the escape at i: it returns the decoded text and the length of the escape, 0 if there
+	// is none.
+	read func(s string, i int) (string, int)
+	// partial reports whether a text may be the beginning of an escape that needs more.
+	partial func(s string) bool
+}
+
+var (
+	inJSON  = encoding{`\`, jsonEscape, partialJSON}
+	inURL   = encoding{"%", percentEscape, partialPercent}
+	inHTML  = encoding{"&", entity, partialEntity}
+	inQuery = encoding{"+%", plusOrPercent, partialPercent} // of a URL, where a + is a space
+)
+
+// nested are the encodings in which another one may stand.
+var nested = [...]encoding{inJSON, inURL, inHTML}
+
+// decoded returns the decoded view, and false if nothing was decoded. open says that more may follow the
+// text: then the view ends where an escape has only begun.
+func (v view) decoded(e encoding, open bool) (view, bool) {
+	first := strings.IndexAny(v.text, e.starts)
 	if first < 0 {
 		return view{}, false
 	}
@@ -39,48 +67,25 @@ func (v view) undone(first int, read func(s string, i int) (string, int)) (view,
 	b.Grow(len(v.text))
 	at := make([]int32, 0, len(v.text)+1)
 	changed := false
-	for i := 0; i < len(v.text); {
+	i := 0
+	for i < len(v.text) {
 		text, n := v.text[i:i+1], 1
 		if i >= first {
-			if decoded, m := read(v.text, i); m > 0 {
+			if open && len(v.text)-i < maxEntity && e.partial(v.text[i:]) {
+				changed = true
+				break
+			}
+			if decoded, m := e.read(v.text, i); m > 0 {
 				text, n, changed = decoded, m, true
 			}
 		}
-		from, _ := v.source(i, i+n)
 		for range len(text) {
-			at = append(at, int32(from))
+			at = append(at, int32(v.from(i)))
 		}
 		b.WriteString(text)
 		i += n
 	}
-	_, end := v.source(len(v.text)-1, len(v.text))
-	return view{b.String(), append(at, int32(end))}, changed
-}
-
-// unescaped decodes the escapes of JSON.
-func (v view) unescaped() (view, bool) { return v.undone(strings.IndexByte(v.text, '\\'), jsonEscape) }
-
-// unpercented decodes the escapes of URLs.
-func (v view) unpercented() (view, bool) {
-	return v.undone(strings.IndexByte(v.text, '%'), percentEscape)
-}
-
-// unentitied decodes the entities of HTML.
-func (v view) unentitied() (view, bool) {
-	return v.undone(strings.IndexByte(v.text, '&'), entity)
-}
-
-// unplussed decodes the escapes of URL queries, where a + is a space.
-func (v view) unplussed() (view, bool) {
-	if strings.IndexByte(v.text, '+') < 0 {
-		return view{}, false
-	}
-	return v.undone(0, func(s string, i int) (string, int) {
-		if s[i] == '+' {
-			return " ", 1
-		}
-		return percentEscape(s, i)
-	})
+	return view{b.String(), append(at, int32(v.from(i)))}, changed
 }
 
 func jsonEscape(s string, i int) (string, int) {
@@ -105,6 +110,20 @@ func jsonEscape(s string, i int) (string, int) {
 	return string(r), 6
 }
 
+// partialJSON also takes the first half of a pair of escapes for a beginning.
+func partialJSON(s string) bool {
+	if s[0] != '\\' || len(s) == 1 {
+		return s[0] == '\\'
+	}
+	if s[1] != 'u' {
+		return false
+	}
+	if r, ok := hexRune(s); ok {
+		return r >= 0xd800 && r < 0xdc00 && len(s) < 12 && (len(s) == 6 || s[6] == '\\' && partialJSON(s[6:]))
+	}
+	return len(s) < 6 && run(s, 2, hexByte) == len(s)
+}
+
 // hexRune parses \u and four digits.
 func hexRune(s string) (rune, bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
@@ -123,6 +142,21 @@ func percentEscape(s string, i int) (string, int) {
 		return "", 0
 	}
 	return string([]byte{byte(n)}), 3
+}
+
+func partialPercent(s string) bool {
+	return s[0] == '%' && (len(s) == 1 || len(s) == 2 && hexByte(s[1]))
+}
+
+func plusOrPercent(s string, i int) (string, int) {
+	if s[i] == '+' {
+		return " ", 1
+	}
+	return percentEscape(s, i)
+}
+
+func partialEntity(s string) bool {
+	return s[0] == '&' && run(s, 1, func(c byte) bool { return alphanumeric(c) || c == '#' }) == len(s)
 }
 
 // entity decodes an entity of HTML: a name such as &amp; or the number of a character in decimal or
