@@ -197,7 +197,7 @@ func (c *check) text(n *node, v string, p *place) bool {
 	if n.pattern != nil && !c.matches(n.pattern, v) {
 		ok = c.wrong(p, "%s does not match pattern %s", quote(v), quote(n.pattern.text))
 	}
-	if n.format != nil && c.step(1+len(v)/10) && !n.format.fits(v) {
+	if n.format != nil && c.step(n.format.steps(v)) && !n.format.fits(v) {
 		ok = c.wrong(p, "%s is not valid %s", quote(v), n.format.name)
 	}
 	return ok

@@ -129,12 +129,13 @@ const (
 	pathBytes  = 16 // bytes of a written path per step
 	matchSteps = 10 // steps per instruction of a pattern, for each byte of a name
 	setSteps   = 10 // to make a set
+	parseSteps = 20 // per microsecond of parsing a pattern, which is parsed twice
 )
 
 // step uses n steps. It returns false if too few are left, or if compiling has failed.
 func (c *compiler) step(n int) bool {
 	if c.work += n; c.work > maxWork {
-		c.refuse("", "takes too long to read: fewer schemas that apply to the same names, fewer patterns, shorter names")
+		c.refuse("", "takes too long to read: fewer schemas that apply to the same names, fewer patterns, shorter ones, shorter names")
 	}
 	return c.err == nil
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	expression "github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // holds reports whether a number is within the bound.
@@ -29,6 +31,15 @@ func (b bound) holds(got *big.Rat) bool {
 type format struct {
 	name string
 	fits func(string) bool
+}
+
+// steps returns how many steps it takes to check a text.
+func (f *format) steps(text string) int {
+	n := 1 + len(text)/10
+	if f.name == "regex" {
+		n += expression.ParseTime(text)
+	}
+	return n
 }
 
 // formats are the formats that are checked.

@@ -17,6 +17,9 @@ type pattern struct {
 }
 
 func (c *compiler) pattern(path, text string) *pattern {
+	if !c.step(parseSteps * expression.ParseTime(text)) {
+		return &pattern{}
+	}
 	size, err := expression.Size(text)
 	if err != nil {
 		c.refuse(path, "is not a regular expression (RE2)")
