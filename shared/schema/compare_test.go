@@ -183,3 +183,17 @@ func sameFormats(schema []byte) bool {
 	}
 	return true
 }
+
+// Hours have two digits, and an offset has fewer than 60 minutes.
+func TestTimesAreWrittenInFull(t *testing.T) {
+	for text, valid := range map[string]bool{
+		"12:00:00Z": true, "12:00:00.5-23:59": true, "1:00:00.5Z": false, "1:00:00+01:00": false, "12:00:00+01:60": false, "12:00:00,5Z": false,
+	} {
+		for format, value := range map[string]string{"time": text, "date-time": "2024-02-29t" + text} {
+			wrong, err := compiled(t, `{"format":"`+format+`"}`).Check(t.Context(), value)
+			if err != nil || (len(wrong) == 0) != valid {
+				t.Errorf("%s %q: %v, %v", format, value, wrong, err)
+			}
+		}
+	}
+}

@@ -61,7 +61,7 @@ func isDateTime(s string) bool {
 // isTime reports whether s is a full-time of RFC 3339, with its offset.
 func isTime(s string) bool {
 	s = strings.ToUpper(s)
-	if len(s) < len("15:04:05Z") || strings.Contains(s, ",") {
+	if len(s) < len("15:04:05Z") || s[2] != ':' || strings.Contains(s, ",") { // which time.Parse takes
 		return false
 	}
 	at, err := time.Parse("15:04:05.999999999Z07:00", s)
@@ -69,7 +69,7 @@ func isTime(s string) bool {
 		return false
 	}
 	_, offset := at.Zone()
-	return offset > -24*60*60 && offset < 24*60*60
+	return offset > -24*60*60 && offset < 24*60*60 && !strings.HasSuffix(s, ":60") // an offset's minutes
 }
 
 // isDuration reports whether s is a duration of RFC 3339, appendix A.
