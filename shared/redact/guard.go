@@ -93,12 +93,10 @@ func (s *GuardedStream) take(piece string, last bool) string {
 	told, open := s.g.tells(text, letters)
 	if !last {
 		from = min(begun, open)
-		for again := true; again; { // what has begun is told when it has ended
-			again = false
-			for _, found := range spans {
-				if found.start < from && found.end >= from && found.end > base {
-					from, again = found.start, true
-				}
+		slices.SortFunc(spans, func(a, b span) int { return a.start - b.start })
+		for _, found := range slices.Backward(spans) { // what has begun is told when it has ended
+			if found.start < from && found.end >= from && found.end > base {
+				from = found.start
 			}
 		}
 		from = max(from, base)
@@ -194,13 +192,11 @@ func (f *finder) token(i int) (found span, more bool) {
 		if !strings.HasPrefix(s[i:], begin) {
 			return span{}, false
 		}
-		if i >= f.dotted {
-			f.dotted = run(s, i, func(c byte) bool { return slugByte(c) || c == '.' })
-		}
+		more = f.dots(i) == len(s)
 		if found = f.jwt(i); found.end == 0 {
-			return span{start: i + len(begin)}, f.dotted == len(s)
+			return span{start: i + len(begin)}, more
 		}
-		return span{i + len(begin), found.end}, f.dotted == len(s)
+		return span{i + len(begin), found.end}, more
 	}
 	for n := range shapes[s[i]] {
 		shape := &shapes[s[i]][n]

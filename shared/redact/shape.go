@@ -134,11 +134,19 @@ func (f *finder) jwt(i int) span {
 		f.dotless = header
 		return span{}
 	}
-	end := run(s, payload, func(c byte) bool { return slugByte(c) || c == '.' })
+	end := f.dots(i)
 	for s[end-1] == '.' {
 		end--
 	}
 	return span{i, end}
+}
+
+// dots returns the end of the run of a JSON web token's characters that i is in.
+func (f *finder) dots(i int) int {
+	if i >= f.dotted {
+		f.dotted = run(f.s, i, func(c byte) bool { return slugByte(c) || c == '.' })
+	}
+	return f.dotted
 }
 
 // scheme returns the token after Bearer or Basic at i.
