@@ -27,7 +27,7 @@ func Width(span time.Duration) time.Duration {
 			return width
 		}
 	}
-	return span/MaxBuckets + time.Second
+	return (span/MaxBuckets + time.Second).Truncate(time.Second)
 }
 
 // Histogram counts the entries that a filter matches in buckets of a width, which begin at f.Since. It

@@ -46,6 +46,9 @@ func (s *server) getActivityHistogram(ctx context.Context, in *struct {
 	if !since.Before(until) {
 		return nil, invalid(problem.At("query.since", "expected a time before until"))
 	}
+	if epoch := time.Unix(0, 0).UTC(); since.Before(epoch) { // no activity is older
+		since = epoch
+	}
 	width := activity.Width(until.Sub(since))
 	since = since.Truncate(width) // so that buckets stay where they are while time passes
 	found, err := s.Activity.Histogram(ctx, workspace(ctx), activity.Filter{

@@ -289,6 +289,25 @@ func TestTheRoutesOfTheEngineRoomAnswer(t *testing.T) {
 	})
 }
 
+// TestAHistogramReachesAsFarAsTimesDo: its buckets begin when they should.
+func TestAHistogramReachesAsFarAsTimesDo(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.must(t, 201, "POST", "/api/v1/budgets", `{"scope":"global","allocated":1000,"periodStart":"2020-01-01T00:00:00Z","periodEnd":"2090-01-01T00:00:00Z"}`, nil)
+		for _, span := range []string{"since=0002-01-01T00:00:00Z", "since=1601-01-01T00:00:00Z", "since=0002-01-01T00:00:00Z&until=9999-12-31T00:00:00Z"} {
+			var histogram struct {
+				BucketSeconds int64
+				Items         []struct{ At time.Time }
+			}
+			w.must(t, 200, "GET", "/api/v1/activity/histogram?"+span, "", &histogram)
+			now := time.Now().Unix()
+			if len(histogram.Items) != 1 || histogram.Items[0].At.Unix() > now || histogram.Items[0].At.Unix()+histogram.BucketSeconds < now {
+				t.Errorf("%s: %+v", span, histogram)
+			}
+		}
+		w.must(t, 200, "GET", "/api/v1/activity/histogram?since=1900-01-01T00:00:00Z&until=1901-01-01T00:00:00Z", "", nil)
+	})
+}
+
 // TestTheOverviewSaysThatMoreMayWait than it counts.
 func TestTheOverviewSaysThatMoreMayWait(t *testing.T) {
 	for n, want := range map[int]bool{9_999: false, 10_000: true} {
