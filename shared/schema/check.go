@@ -46,9 +46,8 @@ func (s *Schema) Check(ctx context.Context, v any) ([]Violation, error) {
 
 // How much work one step stands for, about a microsecond.
 const (
-	stepBytes   = 100 // of text to examine
-	numberSteps = 5   // for an operation on a number of any size
-	lookEvery   = 1000
+	stepBytes = 100 // of text to examine
+	lookEvery = 1000
 )
 
 // check is the state of one check. After an error, it stops as soon as possible.
@@ -151,7 +150,7 @@ func (c *check) kind(n *node, v any, p *place) bool {
 		got = "boolean"
 	case json.Number:
 		got = "number"
-		if slices.Contains(n.kinds, "integer") && c.step(numberSteps) && integral(v) {
+		if slices.Contains(n.kinds, "integer") && c.step(numberSteps(v)) && integral(v) {
 			return true
 		}
 	case string:
@@ -171,12 +170,15 @@ func (c *check) number(n *node, v json.Number, p *place) bool {
 	if len(n.bounds) == 0 {
 		return true
 	}
+	if !c.step(numberSteps(v)) {
+		return false
+	}
 	got, ok := rat(v)
 	if !ok {
 		return c.wrong(p, "a number too large or too small to check")
 	}
 	for _, b := range n.bounds {
-		if !c.step(numberSteps) {
+		if !c.step(numberSteps(v) + b.steps) {
 			return false
 		}
 		if !b.holds(got) {

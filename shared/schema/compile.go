@@ -65,8 +65,9 @@ type options struct {
 
 // bound is a limit for a number; size is a limit for a length.
 type bound struct {
-	word string
-	want *big.Rat
+	word  string
+	want  *big.Rat
+	steps int
 }
 
 type size struct {

@@ -13,6 +13,17 @@ import (
 // maxDigits limits the digits of a number, and its exponent.
 const maxDigits = 1000
 
+// numberSteps returns how many steps an operation on a number takes at most.
+func numberSteps(n json.Number) int {
+	size := min(len(n), maxDigits)
+	if i := strings.IndexAny(string(n), "eE"); i >= 0 {
+		exponent, _ := strconv.Atoi(string(n[i+1:]))
+		exponent = min(max(exponent, -maxDigits), maxDigits)
+		size += max(exponent, -exponent)
+	}
+	return 5 + size/20
+}
+
 // rat returns a number's value. It returns false if the number is too large or too small to
 // calculate with.
 func rat(n json.Number) (*big.Rat, bool) {
@@ -89,8 +100,11 @@ func writeNumber(b *strings.Builder, n json.Number, step func(int) bool) bool {
 		fmt.Fprintf(b, "#%d,", i)
 		return true
 	}
+	if !step(numberSteps(n)) {
+		return false
+	}
 	r, ok := rat(n)
-	if !ok || !step(numberSteps) {
+	if !ok {
 		return false
 	}
 	fmt.Fprintf(b, "#%s,", r.RatString())

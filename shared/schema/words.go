@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -57,7 +58,8 @@ func wordsOf() map[string]reader {
 			if word == "multipleOf" && want.Sign() <= 0 {
 				c.refuse(path, "must be greater than 0")
 			}
-			n.bounds = append(n.bounds, bound{word, want})
+			text, _ := v.(json.Number)
+			n.bounds = append(n.bounds, bound{word, want, numberSteps(text)})
 		}
 	}
 	for word, to := range map[string]func(n *node) **node{
