@@ -200,6 +200,8 @@ func TestCompileRefusesWhatMayTakeTooLong(t *testing.T) {
 		"ranges":                     {`{"pattern":"^(?:[` + strings.Repeat(`B-\\x{1e942}`, 1_000) + `])$"}`, false},
 		"nesting":                    {strings.Repeat(`{"not":`, 300) + `true` + strings.Repeat(`}`, 300), true},
 		"size":                       {`{"title":"` + strings.Repeat("x", MaxSize) + `"}`, true},
+		"numbers of any size":        {`{"enum":[` + list(5_000, "%de-999") + `]}`, true},
+		"many values":                {`{"enum":[` + list(7_000, "%d.5") + `]}`, false},
 		"a number":                   {`{"minimum":1e9999999}`, true},
 		"a long number":              {`{"enum":[1` + strings.Repeat("0", 2000) + `]}`, true},
 	} {

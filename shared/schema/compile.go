@@ -130,6 +130,7 @@ const (
 	pathBytes  = 16 // bytes of a written path per step
 	matchSteps = 10 // steps per instruction of a pattern, for each byte of a name
 	setSteps   = 10 // to make a set
+	checkSteps = 10 // per step of a check
 	parseSteps = 20 // per microsecond of parsing a pattern, which is parsed twice
 )
 

@@ -108,7 +108,7 @@ func (c *compiler) options(path string, list []any) *options {
 	o := &options{values: map[string]bool{}, told: "'enum' failed"}
 	var told []string
 	for _, v := range list {
-		text, ok := canonical(v, func(int) bool { return true })
+		text, ok := canonical(v, func(steps int) bool { return c.step(checkSteps * steps) })
 		if !ok {
 			c.refuse(path, "has a number too large or too small")
 		}
