@@ -6,7 +6,8 @@ import "strings"
 // "token": "x", {Password:x}, and in headers. Such assignments occur in texts that are not JSON:
 // queries, environments, printed structs.
 func keyed(s string, i int) span {
-	name, quoted := nameBefore(s, i)
+	begin, end, quoted := nameBefore(s, i)
+	name := s[begin:end]
 	if !sensitive(name) {
 		return span{}
 	}
@@ -34,9 +35,9 @@ func keyed(s string, i int) span {
 		return worth(s, start, lineEnd(s, start))
 	case s[i] == ':' && !quoted && strings.HasPrefix(s[start:], "//"):
 		return span{}
-	case spaced && !quoted && (s[i] == '=' || !beginsLine(s, i-len(name)) || !endsLine(s, start)):
+	case spaced && !quoted && (!beginsLine(s, begin) || !endsLine(s, start)):
 		return span{} // prose: the token: it is …
-	case s[i] == ':' && !quoted && i > len(name) && s[i-len(name)-1] == ':':
+	case s[i] == ':' && !quoted && begin > 0 && s[begin-1] == ':':
 		return span{} // arn:aws:secretsmanager:…:secret:name
 	}
 	return worth(s, start, run(s, start, func(c byte) bool { return strings.IndexByte(" \t\r\n&;,\"'<>()[]{}|`\\", c) < 0 }))
@@ -65,9 +66,9 @@ func hides(text string) bool {
 	return true
 }
 
-// nameBefore returns the name that ends before i, without its quotes.
-func nameBefore(s string, i int) (name string, quoted bool) {
-	end := i
+// nameBefore returns where the name that ends before i begins and ends, without its quotes.
+func nameBefore(s string, i int) (begin, end int, quoted bool) {
+	end = i
 	for end > 0 && end > i-3 && s[end-1] == ' ' {
 		end--
 	}
@@ -78,14 +79,14 @@ func nameBefore(s string, i int) (name string, quoted bool) {
 			end--
 		}
 	}
-	begin := end
+	begin = end
 	for begin > 0 && begin > end-100 && (slugByte(s[begin-1]) || s[begin-1] == '.') {
 		begin--
 	}
 	if quoted && (begin == 0 || s[begin-1] != '"' && s[begin-1] != '\'') {
-		return "", false
+		return end, end, false
 	}
-	return s[begin:end], quoted
+	return begin, end, quoted
 }
 
 // quoteAt returns the quote at i including the backslashes before it; empty: there is none.
