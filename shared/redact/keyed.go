@@ -40,8 +40,15 @@ func keyed(s string, i int) span {
 	case s[i] == ':' && !quoted && begin > 0 && s[begin-1] == ':':
 		return span{} // arn:aws:secretsmanager:…:secret:name
 	}
-	return worth(s, start, run(s, start, func(c byte) bool { return strings.IndexByte(" \t\r\n&;,\"'<>()[]{}|`\\", c) < 0 }))
+	end = run(s, start, bareByte)
+	if scheme := s[start:end]; end < len(s) && s[end] == ' ' && (strings.EqualFold(scheme, "bearer") || strings.EqualFold(scheme, "basic")) {
+		end = run(s, end+1, bareByte)
+	}
+	return worth(s, start, end)
 }
+
+// bareByte reports whether a value without quotes may contain a character.
+func bareByte(c byte) bool { return strings.IndexByte(" \t\r\n&;,\"'<>()[]{}|`\\", c) < 0 }
 
 // worth returns the span, or an empty one if its text need not be hidden.
 func worth(s string, start, end int) span {
