@@ -12,7 +12,7 @@ func keyed(s string, i int) span {
 		return span{}
 	}
 	start := i + 1
-	for start < len(s) && start < i+4 && s[start] == ' ' {
+	for start < len(s) && start < i+4 && (s[start] == ' ' || s[start] == '\t') {
 		start++
 	}
 	spaced := start > i+1
@@ -35,7 +35,7 @@ func keyed(s string, i int) span {
 		return worth(s, start, lineEnd(s, start))
 	case s[i] == ':' && !quoted && strings.HasPrefix(s[start:], "//"):
 		return span{}
-	case spaced && !quoted && (!beginsLine(s, begin) || !endsLine(s, start)):
+	case spaced && !quoted && !inQuotes(s, begin, start) && (!beginsLine(s, begin) || !endsLine(s, start)):
 		return span{} // prose: the token: it is …
 	case s[i] == ':' && !quoted && begin > 0 && s[begin-1] == ':':
 		return span{} // arn:aws:secretsmanager:…:secret:name
@@ -139,6 +139,13 @@ func lineEnd(s string, i int) int {
 		return i + n
 	}
 	return len(s)
+}
+
+// inQuotes reports whether a name at begin and its value at start are all that is in quotes, as a header is
+// in a command.
+func inQuotes(s string, begin, start int) bool {
+	end := run(s, start, bareByte)
+	return begin > 0 && end < len(s) && (s[begin-1] == '"' || s[begin-1] == '\'') && (s[end] == s[begin-1] || s[end] == '\\')
 }
 
 // beginsLine reports whether only white space and the dash of a list come before i in its line.
