@@ -258,6 +258,9 @@ func TestCompileSaysWhatIsWrong(t *testing.T) {
 		`{"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"http://x/y","x-mine":{"type":1}}`: "none",
 		`{"contentEncoding":"base64","default":1,"examples":[{"type":1}],"title":"t","$comment":"c"}`:       "none",
 		`{"dependencies":{"a":["b"]}}`: "/dependencies",
+
+		`{"$schema":"http://json-schema.org/draft-07/schema","$ref":"#/definitions/a","definitions":{"a":{"type":"null"}}}`:    "none",
+		`{"$schema":"http://json-schema.org/draft-07/schema","properties":{"a":{},"b":{"$ref":"#/properties/a","title":"c"}}}`: "none",
 	} {
 		_, err := Compile([]byte(schema))
 		got := "none"

@@ -172,17 +172,19 @@ func (c *compiler) node(path string, v any, depth int) *node {
 		if path == "" {
 			c.dialect(v)
 		}
+		beside := false // words that a reference of an old draft overrides
 		for _, word := range slices.Sorted(maps.Keys(v)) {
 			if c.err != nil {
 				break
 			}
 			if read := c.words[word]; read != nil {
+				beside = beside || word != "$ref" && word != "$defs" && word != "definitions"
 				read(c, n, below(path, word), v[word], depth+1)
 			} else if unsupported[word] && (word != "$id" || path != "") {
 				c.refuse(below(path, word), "is not supported")
 			}
 		}
-		if c.legacy && n.ref != nil && len(v) > 1 {
+		if c.legacy && n.ref != nil && beside {
 			c.refuse(below(path, "$ref"), "stands beside other keywords, which its draft passes over: leave $schema out")
 		}
 	default:
