@@ -74,8 +74,7 @@ func (c *console) run(ctx context.Context, args []string) error {
 	rest, err := parse(flags, args[1:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(c.out, c.asCalled(v.help(flags)))
-		return nil
+		return c.answer(v.describe(flags), func(w io.Writer) { fmt.Fprint(w, c.asCalled(v.help(flags))) })
 	case err != nil:
 		wrong := strings.TrimSpace(complaint.String())
 		if v.name == "dev" {

@@ -67,6 +67,28 @@ func find(name string) (verb, bool) {
 // usage returns the verb's usage line.
 func (v verb) usage() string { return strings.TrimSpace("lanekeeper " + v.name + " " + v.args) }
 
+// describe returns the verb's help for programs.
+func (v verb) describe(flags *flag.FlagSet) any {
+	type option struct {
+		Flag  string `json:"flag"`
+		About string `json:"about"`
+	}
+	var options []option
+	flags.VisitAll(func(f *flag.Flag) {
+		name, text := flag.UnquoteUsage(f)
+		options = append(options, option{strings.TrimSpace(dashed(f.Name) + " " + name), text})
+	})
+	var calls []string
+	for _, example := range examples[v.name] {
+		calls = append(calls, "lanekeeper "+v.name+" "+example)
+	}
+	return struct {
+		verbInfo
+		Flags    []option `json:"flags"`
+		Examples []string `json:"examples,omitempty"`
+	}{verbInfo{v.name, v.usage(), v.about}, options, calls}
+}
+
 // help returns the verb's usage and flags.
 func (v verb) help(flags *flag.FlagSet) string {
 	var b bytes.Buffer
@@ -93,19 +115,21 @@ func help(*flag.FlagSet) action {
 	}
 }
 
+// verbInfo is a verb for programs.
+type verbInfo struct {
+	Name  string `json:"name"`
+	Usage string `json:"usage"`
+	About string `json:"about"`
+}
+
 // listVerbs returns the help for programs.
 func listVerbs() any {
-	type described struct {
-		Name  string `json:"name"`
-		Usage string `json:"usage"`
-		About string `json:"about"`
-	}
 	var o struct {
-		Verbs     []described    `json:"verbs"`
+		Verbs     []verbInfo     `json:"verbs"`
 		ExitCodes map[int]string `json:"exitCodes"`
 	}
 	for _, v := range verbs() {
-		o.Verbs = append(o.Verbs, described{v.name, v.usage(), v.about})
+		o.Verbs = append(o.Verbs, verbInfo{v.name, v.usage(), v.about})
 	}
 	o.ExitCodes = map[int]string{}
 	for _, e := range exits {
