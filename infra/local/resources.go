@@ -380,11 +380,14 @@ func (r resource) print(p paper, what string, answer json.RawMessage, now time.T
 		_ = enc.Encode(answer) // it was decoded before
 		fmt.Fprint(w, indented.String())
 	case len(page.Items) == 0:
-		are := "are"
-		if r.name == "activity" || r.name == "usage" {
+		are, what := "are", strings.ReplaceAll(r.name, "-", " ")
+		switch r.name {
+		case "activity", "usage":
 			are = "is"
+		case "audit":
+			what = "audit entries"
 		}
-		fmt.Fprintf(w, "There %s no %s.\n", are, strings.ReplaceAll(r.name, "-", " "))
+		fmt.Fprintf(w, "There %s no %s.\n", are, what)
 	default:
 		listing := table{columns: r.columns}
 		for _, item := range page.Items {

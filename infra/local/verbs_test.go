@@ -281,6 +281,7 @@ func TestExitCodes(t *testing.T) {
 		{"objectives status=completed", ready, exitDone, "There are no objectives."},
 		{"activity", newHomeWith(t, "DEMO=0"), exitDone, "There is no activity."},
 		{"kill-switches", ready, exitDone, "There are no kill switches."},
+		{"audit", ready, exitDone, "There are no audit entries."},
 		{"objectives show 01a203f9-9c2d-7078-8578-3917691c92fa", ready, exitFailed, `objective "01a203f9-9c2d-7078-8578-3917691c92fa" is not in workspace "default"`},
 		{`objectives create {"titel":"x"}`, ready, exitUsage, "titel"},
 		{"objectives create {", ready, exitUsage, "for standard input: unexpected end of JSON input"},
