@@ -212,6 +212,9 @@ func (r resource) verb() verb {
 			if err := c.answer(all, func(w io.Writer) { r.print(newPaper(w, c.environ), args[0], all, time.Now()) }); err != nil {
 				return err
 			}
+			if triedInVain(args[0], all) {
+				return &exitError{code: exitFailed}
+			}
 			return c.next(ctx, core, ask, r, args[0], all)
 		}
 	}
@@ -222,6 +225,15 @@ func (r resource) verb() verb {
 		setup = orLogs(setup)
 	}
 	return verb{r.name, r.usage(), r.about, setup}
+}
+
+// triedInVain reports whether a call or a delivery that was tried by hand did not succeed, as its answer says.
+func triedInVain(word string, answer json.RawMessage) bool {
+	var tried struct{ Status string }
+	if word != "run" && word != "test" || json.Unmarshal(answer, &tried) != nil {
+		return false
+	}
+	return tried.Status == "failed" || tried.Status == "uncertain"
 }
 
 // request converts the arguments of the verb to a request to the API.

@@ -367,6 +367,26 @@ func TestASkillThatCannotBeUsedHereSaysWhy(t *testing.T) {
 	says(t, refused, "the skill can't be used here", "config.url", "ALLOW_PRIVATE_HOSTS")
 }
 
+// What was tried by hand and failed has exit code 1, after its answer.
+func TestATryThatFailsHasItsExitCode(t *testing.T) {
+	h := newHomeWith(t, "DEMO=0", "ALLOW_PRIVATE_HOSTS=127.0.0.1:9") // where nobody listens
+	h.must(exitDone, "skills", "create", `{"name": "am_i_well", "kind": "http", "description": "Looks.", "parameters": {"type": "object", "properties": {}},
+		"config": {"url": "http://127.0.0.1:9/health", "method": "GET"}}`)
+	made := decode[struct{ ID string }](t, h.must(exitDone, "automations", "create",
+		`{"name": "look", "skill": "am_i_well", "schedule": {"cron": "0 9 * * *"}}`, "--json").out)
+	told := decode[struct{ ID string }](t, h.must(exitDone, "webhook-endpoints", "create",
+		`{"url": "http://127.0.0.1:9/", "events": ["*"]}`, "--json").out)
+	for _, call := range [][]string{
+		{"skills", "run", "am_i_well"}, {"automations", "run", made.ID}, {"webhook-endpoints", "test", told.ID},
+	} {
+		r := h.must(exitFailed, call...)
+		if says(t, r.out, `"status": "failed"`, `"error": "`); r.err != "" {
+			t.Errorf("%q: %s", call, r.err)
+		}
+	}
+	h.must(exitDone, "skills", "run", "save_memory", `{"input": {"category": "fact", "content": "it rains"}}`)
+}
+
 // newHomeWith returns a home whose database exists.
 func newHomeWith(t testing.TB, environ ...string) home {
 	h := newHome(t, environ...)
