@@ -27,7 +27,7 @@ var examples = map[string][]string{
 		`"with": {"category": "orders", "content": "{{body.id}}"}}}]}'`, `rotate-secret ID`},
 	"webhook-endpoints": {`create '{"url": "https://example.com/lanekeeper", "events": ["task.status_changed"]}'`,
 		`test ID`, `rotate-secret ID`},
-	"failures":      {`list`},
+	"failures":      {`list`, `dismiss task ID 2026-05-01T09:00:00.123456Z`},
 	"outbox":        {`bulk '{"filter": {"status": "failed"}, "action": "resend", "expectedCount": 0}'`},
 	"deliveries":    {`list status=parked`, `list direction=outbound status=failed`, `redeliver ID`},
 	"approvals":     {`list status=pending`, `approve ID`, `reject ID 'too early'`},

@@ -269,6 +269,7 @@ func TestAFailureIsDismissed(t *testing.T) {
 	if len(open) != 1 {
 		t.Fatalf("the failures are %+v", open)
 	}
+	says(t, h.must(exitDone, "failures").out, open[0].Kind+" ", open[0].ID+" ", open[0].At+"\n")
 	h.must(exitDone, "failures", "dismiss", open[0].Kind, open[0].ID, open[0].At)
 	if left := decode[listing](t, h.must(exitDone, "failures", "--json").out).Items; len(left) > 0 {
 		t.Errorf("dismissed, there are still %+v", left)
