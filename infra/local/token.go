@@ -20,7 +20,7 @@ import (
 // person's e-mail address it prints a link that signs the person in.
 func token(flags *flag.FlagSet) action {
 	email := flags.String("user", "", "print a link that signs the person with this `EMAIL` in, once, within ten minutes")
-	at := flags.String("url", "", "where the pages are, such as https://agents.example.com; left out, at ADDR")
+	at := flags.String("url", "", "the `URL` of the pages, such as https://agents.example.com; left out, at ADDR")
 	return func(ctx context.Context, c *console, args []string) error {
 		if len(args) > 0 {
 			return misused("token takes no arguments but --user and --url")
