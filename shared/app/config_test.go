@@ -277,6 +277,7 @@ func TestRedaction(t *testing.T) {
 		"JWT_SECRET":                  {Value: "set", Set: true},
 		"OPENAI_BASE_URL":             {Value: "https://models.example.com/", Set: true},
 		"HEARTBEAT_EVERY":             {Value: "30m"},
+		"JWT_MAX_LIFE":                {Value: "720h"},
 		"OTEL_EXPORTER_OTLP_ENDPOINT": {Value: "https://otlp.example.com", Set: true},
 		"OTEL_EXPORTER_OTLP_HEADERS":  {Value: "set", Set: true},
 		"OTEL_SERVICE_NAME":           {Value: "lanekeeper"},

@@ -47,7 +47,7 @@ func (c Config) Redacted() []Setting {
 		{Variable: "JWT_SECRET_SECRET_ARN", Value: c.JWTSecretSecretARN},
 		{Variable: "JWT_ISSUER", Value: c.JWTIssuer},
 		{Variable: "JWT_AUDIENCE", Value: c.JWTAudience},
-		{Variable: "JWT_MAX_LIFE", Value: c.JWTMaxLife.String()},
+		{Variable: "JWT_MAX_LIFE", Value: short(c.JWTMaxLife)},
 		{Variable: "JWKS_URL", Value: withoutPassword(c.JWKSURL)},
 		{Variable: "SECRET_KEY_FILE", Value: c.SecretKeyFile},
 		{Variable: "KMS_KEY_ID", Value: c.KMSKeyID},
