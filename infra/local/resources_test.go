@@ -219,7 +219,7 @@ func TestTheOperatorsOtherVerbs(t *testing.T) {
 	}
 	says(t, h.must(exitUsage, "secrets", "set", "token", "s3cret").err, "set NAME <FILE")
 	says(t, h.must(exitDone, "secrets").out, "token")
-	says(t, h.must(exitDone, "secrets", "rotate").out, "1 secrets")
+	says(t, h.must(exitDone, "secrets", "rotate").out, "Sealed anew under the current key: 1 secret.\n")
 	h.must(exitDone, "secrets", "delete", "token")
 	says(t, h.must(exitDone, "secrets").out, "There are no secrets.")
 

@@ -80,17 +80,17 @@ func (c *console) rotate(ctx context.Context, keep bool) error {
 	}
 	for _, ws := range all {
 		if err := rotate(ctx, agent, ws, &did); err != nil {
-			return fmt.Errorf("after %d secrets: %w\nRun it again with --keep-key: it goes on where it was", did.Resealed, err)
+			return fmt.Errorf("after %s: %w\nRun it again with --keep-key: it goes on where it was", count(int64(did.Resealed), "secret"), err)
 		}
 	}
 	err = c.answer(did, func(w io.Writer) {
-		fmt.Fprintf(w, "%d secrets are sealed under the new key.\n", did.Resealed)
+		fmt.Fprintf(w, "Sealed anew under the current key: %s.\n", count(int64(did.Resealed), "secret"))
 		for _, name := range did.Failed {
 			fmt.Fprintf(w, "%s could not be opened, and stays as it is: store it anew.\n", name)
 		}
 	})
 	if err == nil && len(did.Failed) > 0 {
-		err = fmt.Errorf("%d secrets could not be opened", len(did.Failed))
+		err = fmt.Errorf("%s could not be opened", count(int64(len(did.Failed)), "secret"))
 	}
 	return err
 }

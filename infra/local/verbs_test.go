@@ -109,7 +109,7 @@ func testVerbs(t *testing.T, h home) {
 	says(t, h.must(exitUsage, "objectives", "show", "nonsense").err, "path.id", "in objectives/nonsense")
 
 	// Secrets are re-encrypted; there are none yet.
-	says(t, h.must(exitDone, "secrets", "rotate").out, "0 secrets are sealed under the new key")
+	says(t, h.must(exitDone, "secrets", "rotate").out, "Sealed anew under the current key: 0 secrets.")
 	if did := decode[rotated](t, h.must(exitDone, "secrets", "rotate", "--json", "--keep-key").out); did.Resealed != 0 || did.NewKey != "" {
 		t.Errorf("rotated %+v", did)
 	}
