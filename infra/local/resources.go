@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // A resource is a resource of the API that a verb lists, shows and changes.
@@ -209,7 +210,8 @@ func (r resource) verb() verb {
 			if _, err = ask.ask(ctx, method, path, body, &all); err != nil {
 				return err
 			}
-			if err := c.answer(all, func(w io.Writer) { r.print(newPaper(w, c.environ), args[0], all, time.Now()) }); err != nil {
+			again := c.again(r.name, args, *ws)
+			if err := c.answer(all, func(w io.Writer) { r.print(newPaper(w, c.environ), args[0], again, all, time.Now()) }); err != nil {
 				return err
 			}
 			if triedInVain(args[0], all) {
@@ -372,8 +374,32 @@ func (c *console) input() (string, error) {
 	return string(raw), nil
 }
 
-// print prints an answer for a person: a listing as a table, anything else as JSON.
-func (r resource) print(p paper, what string, answer json.RawMessage, now time.Time) {
+// again returns the command for the next page of a listing, without the cursor.
+func (c *console) again(name string, args []string, ws string) string {
+	command := c.name + " " + name
+	for _, a := range args {
+		if !strings.HasPrefix(a, "cursor=") {
+			command += " " + quoted(a)
+		}
+	}
+	if ws != string(workspace.Default) {
+		command += " --workspace " + quoted(ws)
+	}
+	return command
+}
+
+// quoted returns an argument as a shell takes it.
+func quoted(argument string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=_-.,:/@%+"
+	if strings.Trim(argument, plain) == "" {
+		return argument
+	}
+	return "'" + strings.ReplaceAll(argument, "'", `'\''`) + "'"
+}
+
+// print prints an answer for a person: a listing as a table, which ends with the command again for the next page, and
+// anything else as JSON.
+func (r resource) print(p paper, what, again string, answer json.RawMessage, now time.Time) {
 	w := p.w
 	var page struct {
 		Items      []map[string]any `json:"items"`
@@ -411,7 +437,7 @@ func (r resource) print(p paper, what string, answer json.RawMessage, now time.T
 		}
 		listing.print(p)
 		if page.NextCursor != nil {
-			fmt.Fprintf(w, "… and more: %s list cursor=%s\n", r.name, *page.NextCursor)
+			fmt.Fprintf(w, "… and more: %s cursor=%s\n", again, *page.NextCursor)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestListings(t *testing.T) {
 		for _, r := range resources() {
 			if answer, ok := listings()[r.name]; ok {
 				fmt.Fprintf(out, "## %s\n\n", r.name)
-				r.print(p, "list", json.RawMessage(answer), now)
+				r.print(p, "list", "", json.RawMessage(answer), now)
 				fmt.Fprintln(out)
 			}
 		}

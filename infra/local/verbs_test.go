@@ -276,8 +276,8 @@ func TestExitCodes(t *testing.T) {
 		{"lock", ready, exitUsage, `did you mean "locks"?`},
 		{"conf", ready, exitUsage, `did you mean "config"?`},
 		{"xyzzy", ready, exitUsage, "lanekeeper: there is no verb \"xyzzy\"\n\n`lanekeeper help` lists the verbs.\n"},
-		{"objectives limit=2", ready, exitDone, "… and more: objectives list cursor="},
-		{"objectives list limit=2", ready, exitDone, "… and more: objectives list cursor="},
+		{"objectives limit=2", ready, exitDone, "… and more: lanekeeper objectives list limit=2 cursor="},
+		{"objectives list limit=2", ready, exitDone, "… and more: lanekeeper objectives list limit=2 cursor="},
 		{"objectives status=completed", ready, exitDone, "There are no objectives."},
 		{"activity", newHomeWith(t, "DEMO=0"), exitDone, "There is no activity."},
 		{"kill-switches", ready, exitDone, "There are no kill switches."},
@@ -354,6 +354,28 @@ func TestATitleIsEnoughForAnObjective(t *testing.T) {
 	h := newHomeWith(t, "DEMO=0")
 	says(t, h.must(exitDone, "objectives", "create", "Sell more ice").out, `"title": "Sell more ice"`)
 	says(t, h.must(exitDone, "objectives").out, "Sell more ice")
+}
+
+// A long listing ends with the command for the rest of it: of the same workspace, by the same filters.
+func TestAListingGoesOnAsItBegan(t *testing.T) {
+	h := newHomeWith(t, "DEMO=0")
+	h.must(exitDone, "workspaces", "create", `{"slug":"second","name":"Ada's shop","owner":"you@example.com"}`)
+	for _, priority := range []string{"3", "8", "9", "8"} {
+		h.must(exitDone, "tasks", "create", `{"title":"Task","priority":`+priority+`}`, "--workspace", "Ada's shop")
+	}
+	listed := h.must(exitDone, "tasks", "list", "priority>=8", "limit=1", "--workspace", "Ada's shop").out
+	for range 2 {
+		_, next, _ := strings.Cut(listed, "… and more: lanekeeper ")
+		again, cursor, found := strings.Cut(strings.TrimSpace(next), "cursor=")
+		if !found || again != "tasks list 'priority>=8' limit=1 --workspace 'Ada'\\''s shop' " {
+			t.Fatalf("it goes on with %q:\n%s", again, listed)
+		}
+		listed = h.must(exitDone, "tasks", "list", "priority>=8", "limit=1", "--workspace", "Ada's shop", "cursor="+cursor).out
+		says(t, listed, "PENDING")
+	}
+	if strings.Contains(listed, "and more") {
+		t.Errorf("after three there are more:\n%s", listed)
+	}
 }
 
 // `skills run` works in its own process. A skill that calls a host of this machine needs
