@@ -346,7 +346,6 @@ func TestAlarms(t *testing.T) {
 		"TasksPending":      {"tasks.pending.count", "Maximum", 50},
 		"TasksFailed":       {"tasks.failed.count", "Maximum", 10},
 		"RetriesExhausted":  {"tasks.retry.exhausted.count", "Maximum", 0},
-		"AgentsSpawned":     {"agents.spawned.count", "Sum", 100},
 		"ValkeyUnreachable": {"valkey.connection.errors", "Sum", 0},
 	} {
 		a := x.Resources[name]
@@ -356,8 +355,12 @@ func TestAlarms(t *testing.T) {
 			t.Errorf("%s is %v", name, a.Properties)
 		}
 	}
-	if a := x.Resources["AgentsSpawned"]; !is(a.has("Period"), 60) {
-		t.Errorf("agents are spawned per %v s", a.has("Period"))
+	for name, function := range map[string]string{"AgentsSpawned": "CoordinatorFunction", "AgentsSpawnedByOperate": "OperateFunction"} {
+		a := x.Resources[name]
+		if a.has("MetricName") != "agents.spawned.count" || a.has("Statistic") != "Sum" || !is(a.has("Threshold"), 100) ||
+			!is(a.has("Period"), 60) || !is(a.has("Dimensions"), []any{map[string]any{"Name": "FunctionName", "Value": ref(function)}}) {
+			t.Errorf("%s is %v", name, a.Properties)
+		}
 	}
 	if a := x.Resources["CycleAbsent"]; a.has("MetricName") != "coordinator.cycle.duration_ms" || a.has("Statistic") != "SampleCount" || !is(a.has("Period"), 60) ||
 		!is(a.has("EvaluationPeriods"), 5) || a.has("ComparisonOperator") != "LessThanThreshold" || a.has("TreatMissingData") != "breaching" {
@@ -374,7 +377,7 @@ func TestAlarms(t *testing.T) {
 }
 
 // Each alarm on a metric of ours is about one that the coordinator's log really writes: with that namespace,
-// dimension and unit.
+// dimension and unit. Operate writes what it has spawned in the same way: it begins tasks that its API creates.
 func TestAlarmsAreAboutWhatIsWritten(t *testing.T) {
 	g, err := observe.NewGauges(dbtest.New(t, dbtest.OnSQLite).DB)
 	if err != nil {
@@ -426,7 +429,11 @@ func TestAlarmsAreAboutWhatIsWritten(t *testing.T) {
 			of, _ := d.(map[string]any)
 			dimension, _ := of["Name"].(string)
 			dimensions = append(dimensions, dimension)
-			if values[dimension] != "the-coordinator" || !is(of["Value"], ref("CoordinatorFunction")) {
+			function := "CoordinatorFunction"
+			if name == "AgentsSpawnedByOperate" {
+				function = "OperateFunction"
+			}
+			if values[dimension] != "the-coordinator" || !is(of["Value"], ref(function)) {
 				t.Errorf("%s is of %v; the line says %v", name, of, values[dimension])
 			}
 		}
@@ -435,8 +442,8 @@ func TestAlarmsAreAboutWhatIsWritten(t *testing.T) {
 			t.Errorf("%s is about %s of %v, which is written in %q as %v", name, metric, dimensions, unit, values[metric])
 		}
 	}
-	if n != 8 {
-		t.Errorf("%d alarms are about what the coordinator writes, want 8", n)
+	if n != 9 {
+		t.Errorf("%d alarms are about what functions write, want 9", n)
 	}
 }
 
