@@ -45,3 +45,27 @@ func TestFunctionsLinkNoMore(t *testing.T) {
 		}
 	}
 }
+
+// From a VPC each service of AWS that the functions call takes a way out, and the template says which these are.
+func TestServicesOfAWSAreToBeReachedFromTheVPC(t *testing.T) {
+	const clients = "github.com/aws/aws-sdk-go-v2/service/"
+	called := map[string]string{
+		"lambda": "Lambda", "secretsmanager": "Secrets Manager", "kms": "KMS", "bedrockruntime": "Bedrock", "sesv2": "SES", "sns": "SNS",
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "lambda.norpc,nethttpomithttp2", "./functions/...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := load(t).Parameters["VpcSubnetIds"].Description
+	for dep := range strings.Lines(string(out)) {
+		client, ours := strings.CutPrefix(strings.TrimSpace(dep), clients)
+		if client, _, _ = strings.Cut(client, "/"); !ours || client == "internal" {
+			continue
+		}
+		if called[client] == "" || !strings.Contains(says, called[client]) {
+			t.Errorf("the client of %s is linked, and VpcSubnetIds does not name that service: %s", client, says)
+		}
+	}
+}

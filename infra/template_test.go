@@ -47,6 +47,7 @@ json.dump(transform(template, {}, NoManagedPolicies()), sys.stdout)
 // template is the translated template.
 type template struct {
 	Parameters map[string]struct {
+		Description   string
 		NoEcho        bool
 		AllowedValues []any
 		Default       any
