@@ -25,8 +25,8 @@ type Coordinator interface {
 
 // StartCoordinator serves HTTP requests, as [Sandbox.StartHTTP] does, and the events of the coordinator's
 // schedule; see [DecodeCycle]. The report of the cycles is the response to such an event. An error means
-// that cycles failed: Lambda retries the event and then moves it to the dead-letter queue. It is called
-// by functions/coordinator.
+// that cycles failed: Lambda moves the event to the dead-letter queue, and the next minute's does the rest. It is
+// called by functions/coordinator.
 func (s *Sandbox) StartCoordinator(build func(*app.Core) (Coordinator, error)) error {
 	return s.start(lambda.NewHandler(s.coordinator(build)))
 }
