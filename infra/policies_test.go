@@ -75,8 +75,10 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		`{"Fn::Sub":"arn:${AWS::Partition}:bedrock:*::foundation-model/*"} if {"ArnLike":{"bedrock:InferenceProfileArn":` + profiles + `}}`,
 	}, " and ")
 	const key = `{"Fn::If":["MakesKey",{"Fn::GetAtt":["Key","Arn"]},{"Ref":"KmsKeyArn"}]}`
-	const sources = key + ` if {"StringEquals":{"kms:EncryptionContext:table":"webhook_sources"}}`
-	const sealed = key + ` if {"StringEquals":{"kms:EncryptionContext:table":["secrets","executions","agent_tasks","webhook_endpoints"]}}`
+	const before = ` and {"Ref":"EarlierKmsKeyArns"}` // until all values are sealed under the present key
+	const ofSources = ` if {"StringEquals":{"kms:EncryptionContext:table":"webhook_sources"}}`
+	const ofSealed = ` if {"StringEquals":{"kms:EncryptionContext:table":["secrets","executions","agent_tasks","webhook_endpoints"]}}`
+	const sources, sealed = key + ofSources, key + ofSealed
 	either := func(parameters ...string) string {
 		var list []string
 		for _, p := range parameters {
@@ -104,7 +106,7 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"WebhookRole logs:CreateLogStream":       `{"Fn::GetAtt":["WebhookLog","Arn"]}`,
 		"WebhookRole logs:PutLogEvents":          `{"Fn::GetAtt":["WebhookLog","Arn"]}`,
 		"WebhookRole lambda:InvokeFunction":      `{"Fn::GetAtt":["OperateFunction","Arn"]}`,
-		"WebhookRole kms:Decrypt":                sources,
+		"WebhookRole kms:Decrypt":                sources + before + ofSources,
 		"CoordinatorRole logs:CreateLogStream":   `{"Fn::GetAtt":["CoordinatorLog","Arn"]}`,
 		"CoordinatorRole logs:PutLogEvents":      `{"Fn::GetAtt":["CoordinatorLog","Arn"]}`,
 		"CoordinatorRole lambda:InvokeFunction": `[{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-coordinator"},` +
@@ -115,7 +117,7 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"WorkerRole logs:PutLogEvents":                       `{"Fn::GetAtt":["WorkerLog","Arn"]}`,
 		"OperateRole lambda:InvokeFunction":                  `{"Fn::GetAtt":["WorkerFunction","Arn"]}`,
 		"CoordinatorRole secretsmanager:GetSecretValue":      signIn,
-		"CoordinatorRole kms:Decrypt":                        under(signIn) + " and " + sealed,
+		"CoordinatorRole kms:Decrypt":                        under(signIn) + " and " + sealed + before + ofSealed,
 		"CoordinatorRole kms:Encrypt":                        sealed,
 		"CoordinatorRole ses:SendEmail":                      `"*" if {"StringEquals":{"ses:FromAddress":{"Ref":"EmailFrom"}}}`,
 		"CoordinatorRole sns:Publish":                        `{"Not":{"Fn::Sub":"arn:${AWS::Partition}:sns:*:*:*"}}`,
@@ -142,7 +144,7 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"SpansPolicy secretsmanager:GetSecretValue":          `{"Ref":"OtlpHeadersSecretArn"}`,
 		"SpansPolicy kms:Decrypt":                            under(`{"Ref":"OtlpHeadersSecretArn"}`),
 		"AgentPolicy kms:Encrypt":                            sealed,
-		"AgentPolicy kms:Decrypt":                            under(modelKeys) + " and " + sealed,
+		"AgentPolicy kms:Decrypt":                            under(modelKeys) + " and " + sealed + before + ofSealed,
 		"AgentPolicy lambda:InvokeFunction":                  `{"Ref":"SkillFunctionArns"}`,
 		"HeartbeatFunctionBeatRole lambda:InvokeFunction":    `{"Fn::GetAtt":["HeartbeatFunction","Arn"]}`,
 		"HeartbeatFunctionBeatRole sqs:SendMessage":          deadLetters,
@@ -164,6 +166,11 @@ func TestPoliciesAreNarrow(t *testing.T) {
 				on = before + " and " + on
 			}
 			got[s.owner+" "+action] = on
+		}
+	}
+	for _, s := range statements(x) {
+		if is(s.Resource, ref("EarlierKmsKeyArns")) && s.If != "HasEarlierKeys" {
+			t.Errorf("%s may use earlier keys if %q", s.owner, s.If)
 		}
 	}
 	for k, resource := range got {
