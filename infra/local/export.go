@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -45,6 +46,18 @@ var exported = []struct {
 	{"siteKeys", []string{"site-keys"}},
 	{"executions", []string{"executions"}},
 	{"activity", []string{"activity"}},
+	{"audit", []string{"audit"}},
+}
+
+// shownAlone are the fields whose listings lack the input.
+var shownAlone = map[string]bool{"tasks": true, "executions": true}
+
+// ofRows lists what rows of other fields have: the field, the field of those rows, and what names the row.
+var ofRows = []struct{ field, of, as, path string }{
+	{"messages", "threads", "threadId", "threads/%s/messages"},
+	{"steps", "objectives", "objectiveId", "objectives/%s/steps"},
+	{"taskLogs", "tasks", "taskId", "agent-tasks/%s/logs"},
+	{"personaVersions", "personas", "persona", "personas/%s/versions"},
 }
 
 func exportVerb(flags *flag.FlagSet) action {
@@ -58,16 +71,16 @@ func exportVerb(flags *flag.FlagSet) action {
 			return err
 		}
 		defer core.DB.Close()
-		return (&export{ask: ask, out: c.out}).write(ctx)
+		return (&export{ask: ask, out: c.out, rows: map[string][]string{}}).write(ctx)
 	}
 }
 
 // export prints a workspace as one JSON object. It reads page by page, so that a large workspace
-// takes no memory; rows that are written meanwhile may be missing.
+// takes little memory; rows that are written meanwhile may be missing.
 type export struct {
-	ask     *operator
-	out     io.Writer
-	threads []string
+	ask  *operator
+	out  io.Writer
+	rows map[string][]string // ids or names of the printed rows that have rows of their own, by field
 }
 
 func (e *export) write(ctx context.Context) error {
@@ -80,16 +93,32 @@ func (e *export) write(ctx context.Context) error {
 		return fmt.Errorf("export: %w", err)
 	}
 	for _, x := range exported {
-		if err := e.list(ctx, x.field, x.paths); err != nil {
+		if err := e.field(x.field, func(print printer) error {
+			for _, path := range x.paths {
+				if err := e.list(ctx, path, func(item json.RawMessage) error { return e.row(ctx, x.field, path, item, print) }); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
 			return err
 		}
 	}
-	paths := make([]string, 0, len(e.threads))
-	for _, id := range e.threads {
-		paths = append(paths, "threads/"+id+"/messages")
-	}
-	if err := e.list(ctx, "messages", paths); err != nil {
-		return err
+	for _, x := range ofRows {
+		if err := e.field(x.field, func(print printer) error {
+			for _, id := range e.rows[x.of] {
+				head := fmt.Appendf(nil, "{%q:%q,", x.as, id)
+				err := e.list(ctx, fmt.Sprintf(x.path, url.PathEscape(id)), func(item json.RawMessage) error {
+					return print(append(head[:len(head):len(head)], bytes.TrimPrefix(item, []byte("{"))...))
+				})
+				if err != nil && !refusedWith(err, http.StatusNotFound) { // it was deleted since it was listed
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
 	}
 	if _, err := io.WriteString(e.out, "\n}\n"); err != nil {
 		return fmt.Errorf("export: %w", err)
@@ -97,47 +126,75 @@ func (e *export) write(ctx context.Context) error {
 	return nil
 }
 
-// list prints all items of listings as one field. Messages get the id of their thread.
-func (e *export) list(ctx context.Context, field string, paths []string) error {
-	if _, err := fmt.Fprintf(e.out, ",\n%q: [", field); err != nil {
-		return fmt.Errorf("export %s: %w", field, err)
+// printer prints one item of a field.
+type printer func(item json.RawMessage) error
+
+// field prints a field, whose items fill prints.
+func (e *export) field(name string, fill func(printer) error) error {
+	if _, err := fmt.Fprintf(e.out, ",\n%q: [", name); err != nil {
+		return fmt.Errorf("export %s: %w", name, err)
 	}
 	before := "\n"
-	for i, path := range paths {
-		for cursor := ""; ; {
-			var page struct {
-				Items      []json.RawMessage `json:"items"`
-				NextCursor *string           `json:"nextCursor"`
-			}
-			if _, err := e.ask.ask(ctx, http.MethodGet, "/api/v1/"+withQuery(path, cursor), nil, &page); err != nil {
-				return err
-			}
-			for _, item := range page.Items {
-				if field == "messages" {
-					item = append([]byte(`{"threadId":"`+e.threads[i]+`",`), bytes.TrimPrefix(item, []byte("{"))...)
-				}
-				if field == "threads" {
-					var thread struct{ ID string }
-					if err := json.Unmarshal(item, &thread); err != nil {
-						return fmt.Errorf("export %s: %w", field, err)
-					}
-					e.threads = append(e.threads, thread.ID)
-				}
-				if _, err := fmt.Fprintf(e.out, "%s%s", before, item); err != nil {
-					return fmt.Errorf("export %s: %w", field, err)
-				}
-				before = ",\n"
-			}
-			if page.NextCursor == nil {
-				break
-			}
-			cursor = *page.NextCursor
+	err := fill(func(item json.RawMessage) error {
+		if _, err := fmt.Fprintf(e.out, "%s%s", before, item); err != nil {
+			return fmt.Errorf("export %s: %w", name, err)
 		}
+		before = ",\n"
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if _, err := io.WriteString(e.out, "]"); err != nil {
-		return fmt.Errorf("export %s: %w", field, err)
+		return fmt.Errorf("export %s: %w", name, err)
 	}
 	return nil
+}
+
+// row prints a row of a listing, and notes what names it.
+func (e *export) row(ctx context.Context, field, path string, item json.RawMessage, print printer) error {
+	var named struct{ ID, Name string }
+	if err := json.Unmarshal(item, &named); err != nil {
+		return fmt.Errorf("export %s: %w", field, err)
+	}
+	for _, x := range ofRows {
+		if x.of == field {
+			e.rows[field] = append(e.rows[field], cmp.Or(named.ID, named.Name))
+		}
+	}
+	if shownAlone[field] {
+		var whole json.RawMessage
+		_, err := e.ask.ask(ctx, http.MethodGet, "/api/v1/"+path+"/"+named.ID, nil, &whole)
+		if err != nil && !refusedWith(err, http.StatusNotFound) { // it was deleted since it was listed
+			return err
+		}
+		if err == nil {
+			item = bytes.TrimSpace(whole)
+		}
+	}
+	return print(item)
+}
+
+// list calls do for all items of a listing.
+func (e *export) list(ctx context.Context, path string, do func(json.RawMessage) error) error {
+	for cursor := ""; ; {
+		var page struct {
+			Items      []json.RawMessage `json:"items"`
+			NextCursor *string           `json:"nextCursor"`
+		}
+		if _, err := e.ask.ask(ctx, http.MethodGet, "/api/v1/"+withQuery(path, cursor), nil, &page); err != nil {
+			return err
+		}
+		for _, item := range page.Items {
+			if err := do(item); err != nil {
+				return err
+			}
+		}
+		if page.NextCursor == nil {
+			return nil
+		}
+		cursor = *page.NextCursor
+	}
 }
 
 // withQuery asks a listing for a page.

@@ -43,6 +43,12 @@ func TestExport(t *testing.T) {
 	if err := core.DB.Close(); err != nil {
 		t.Fatal(err)
 	}
+	goal := decode[struct{ ID string }](t, h.must(exitDone, "objectives", "create", "Sell ice", "--json").out)
+	h.must(exitDone, "objectives", "steps", goal.ID, `{"steps": [{"title": "Buy milk"}]}`)
+	task := decode[struct{ ID string }](t, h.must(exitDone, "tasks", "create",
+		`{"title": "Count", "inputContext": {"shelf": "the upper one"}}`, "--json").out)
+	h.must(exitDone, "executions", "create", `{"agent": "baker", "input": {"dough": "of rye"}}`)
+	h.must(exitDone, "personas", "put", "flowpilot", `{"instructions": "Be brief."}`)
 	got := h.must(exitDone, "export").out
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(got), &all); err != nil {
@@ -68,6 +74,12 @@ func TestExport(t *testing.T) {
 			t.Errorf("%s is %.80s", x.field, all[x.field])
 		}
 	}
+	says(t, string(all["steps"]), `"objectiveId":"`+goal.ID+`"`, "Buy milk")
+	says(t, string(all["taskLogs"]), `"taskId":"`+task.ID+`"`, `"created"`)
+	says(t, string(all["personaVersions"]), `"persona":"flowpilot"`, "Be brief.", `"version":0`)
+	says(t, string(all["audit"]), "persona.put")
+	says(t, string(all["tasks"]), "the upper one")
+	says(t, string(all["executions"]), "of rye")
 	says(t, got, `"exportedAt"`, `"slug":"default"`, "shop-token", `"name":"archived"`, "the sale is on")
 	if strings.Contains(got, "CANARY") {
 		t.Error("the export tells a secret")
