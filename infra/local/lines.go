@@ -84,8 +84,8 @@ var lines = map[string]func(event) line{
 	"cycle ended": func(e event) line {
 		var done []string
 		for _, one := range []struct{ key, words string }{
-			{"assigned", " assigned"}, {"recovered", " taken back"}, {"requeued", " due again"}, {"timed_out", " timed out"},
-			{"failed", " failed"}, {"paused", " paused"},
+			{"assigned", " assigned"}, {"recovered", " taken back"}, {"requeued", " due again"}, {"unclaimed", " not claimed in time"},
+			{"timed_out", " timed out"}, {"failed", " failed"}, {"paused", " paused"},
 		} {
 			if n := e.number(one.key); n > 0 {
 				done = append(done, count(n, "task")+one.words)

@@ -146,6 +146,17 @@ func TestEveryMessageOfABeatHasItsLine(t *testing.T) {
 	}
 }
 
+// A cycle is told if it has done anything at all, and the line then says what.
+func TestEveryCountOfACycleIsTold(t *testing.T) {
+	for _, key := range []string{"assigned", "recovered", "requeued", "unclaimed", "timed_out", "failed", "paused", "gone"} {
+		var out bytes.Buffer
+		newStage(paper{w: &out, width: func() int { return 0 }}).say(t.Context(), slog.LevelInfo, "cycle ended", key, 1)
+		if _, what, _ := strings.Cut(out.String(), "coordinator"); !strings.HasPrefix(what, " 1 ") {
+			t.Errorf("%s: %q", key, out.String())
+		}
+	}
+}
+
 // TestTheStoryIsAHandler runs the standard library's conformance suite on the printed form of
 // unknown events.
 func TestTheStoryIsAHandler(t *testing.T) {
