@@ -96,6 +96,15 @@ var lines = map[string]func(event) line{
 		}
 		return line{spans: []span{{bold, "coordinator "}, {plain, strings.Join(done, ", ")}}}
 	},
+	"webhook received": func(e event) line {
+		return line{spans: []span{{bold, "webhook "}, {cyan, e.text("trace_id")},
+			{plain, " received " + e.text("event") + " of " + e.text("source")}}}
+	},
+	"webhook done": func(e event) line {
+		return line{spans: []span{{bold, "webhook "}, {cyan, e.text("trace_id")}, {green, " done "},
+			{plain, e.text("event") + " of " + e.text("source")},
+			{dim, " → " + cmp.Or(e.text("action"), "no rule fits")}}}
+	},
 	"outbox row sent": func(e event) line {
 		return detail(dim, "sent: "+e.text("topic"))
 	},
