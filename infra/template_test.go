@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,10 +48,11 @@ json.dump(transform(template, {}, NoManagedPolicies()), sys.stdout)
 // template is the translated template.
 type template struct {
 	Parameters map[string]struct {
-		Description   string
-		NoEcho        bool
-		AllowedValues []any
-		Default       any
+		Description    string
+		AllowedPattern string
+		NoEcho         bool
+		AllowedValues  []any
+		Default        any
 	}
 	Mappings   map[string]map[string]map[string]int
 	Conditions map[string]any
@@ -698,6 +700,39 @@ func TestHTTPAPIsAreBounded(t *testing.T) {
 		}
 		if i := x.Resources[name+"Integration"]; !is(i.has("PayloadFormatVersion"), "2.0") {
 			t.Errorf("%s gets payloads of version %v", name, i.has("PayloadFormatVersion"))
+		}
+	}
+}
+
+// A stack refuses values with which its functions would not start, or whose rights would not fit.
+func TestParametersRefuseWhatFunctionsWould(t *testing.T) {
+	x := load(t)
+	const secret = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:lk-AbCdEf"
+	for name, c := range map[string]struct{ takes, refuses []string }{
+		// the right to send is for exactly this address
+		"EmailFrom":                {[]string{"", "agent@example.com"}, []string{"Agent <agent@example.com>", "agent"}},
+		"DatabaseSecretArn":        {[]string{"", secret}, []string{"lk", "lk-AbCdEf"}},
+		"AdminTokenSecretArn":      {[]string{"", secret}, []string{"lk"}},
+		"AnthropicApiKey":          {[]string{"", "sk-ant-1"}, []string{"sk ant", "sk-ant-ü"}},
+		"OpenAiApiKey":             {[]string{"", "sk-1"}, []string{"sk 1"}},
+		"GatewayToken":             {[]string{"", "a-token"}, []string{"a token"}},
+		"OpenAiBaseUrl":            {[]string{"", "http://10.0.0.7:11434/v1", "https://llm.example.com/v1"}, []string{"llm.example.com/v1"}},
+		"OtlpHeadersSecretArn":     {[]string{"", secret}, []string{"lk"}},
+		"AnthropicApiKeySecretArn": {[]string{"", secret}, []string{"lk"}},
+	} {
+		pattern, err := regexp.Compile("^(?:" + x.Parameters[name].AllowedPattern + ")$") // CloudFormation matches the whole value
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, value := range c.takes {
+			if !pattern.MatchString(value) {
+				t.Errorf("%s refuses %q", name, value)
+			}
+		}
+		for _, value := range c.refuses {
+			if x.Parameters[name].AllowedPattern == "" || pattern.MatchString(value) {
+				t.Errorf("%s takes %q", name, value)
+			}
 		}
 	}
 }
