@@ -107,7 +107,7 @@ func LoadConfig(environ []string) (Config, error) {
 			c.offered, c.LLMProvider = c.LLMProvider, "demo"
 		}
 	}
-	if c.LLMModel == "" && c.OpenAIBaseURL == "" {
+	if otherServer := c.LLMProvider == "openai" && c.OpenAIBaseURL != ""; c.LLMModel == "" && !otherServer {
 		c.LLMModel = usual[c.LLMProvider]
 	}
 	for _, hosts := range [][]string{c.AllowPrivateHosts, c.AllowedHosts} {

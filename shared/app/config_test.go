@@ -132,6 +132,7 @@ func TestProblems(t *testing.T) {
 		{"no key", []string{"LLM_PROVIDER=anthropic"}, []string{"ANTHROPIC_API_KEY is missing"}},
 		{"no key for OpenAI", []string{"LLM_PROVIDER=openai"}, []string{"OPENAI_API_KEY is missing"}},
 		{"a server whose models are not known", []string{"LLM_PROVIDER=openai", "OPENAI_BASE_URL=http://localhost:11434/v1"}, []string{"LLM_MODEL is missing"}},
+		{"a server beside another provider", []string{"LLM_PROVIDER=anthropic", "ANTHROPIC_API_KEY=k", "OPENAI_BASE_URL=http://localhost:11434/v1"}, nil},
 		{"a server and its model", []string{"OPENAI_BASE_URL=http://localhost:11434/v1", "LLM_MODEL=llama3.1"}, nil},
 		{"Bedrock nowhere", []string{"LLM_PROVIDER=bedrock", "LLM_MODEL=x"}, []string{"AWS_REGION is missing"}},
 		{"an empty stand-in", []string{"LLM_PROVIDER=openai", "OPENAI_API_KEY=sk-1", "LLM_MODEL=gpt-4.1,,x"}, []string{"LLM_MODEL is missing"}},
