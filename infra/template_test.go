@@ -56,8 +56,11 @@ type template struct {
 	}
 	Mappings   map[string]map[string]map[string]int
 	Conditions map[string]any
-	Rules      map[string]struct{ Assertions []assertion }
-	Resources  map[string]resource
+	Rules      map[string]struct {
+		RuleCondition any
+		Assertions    []assertion
+	}
+	Resources map[string]resource
 }
 
 type assertion struct{ Assert any }
@@ -735,4 +738,84 @@ func TestParametersRefuseWhatFunctionsWould(t *testing.T) {
 			}
 		}
 	}
+}
+
+// allows reports whether the rules take parameters, of which those that are not given are empty.
+func (x template) allows(given map[string]string) bool {
+	var eval func(any) any
+	eval = func(v any) any {
+		object, is := v.(map[string]any)
+		if !is {
+			return v
+		}
+		for how, of := range object {
+			list, _ := of.([]any)
+			switch how {
+			case "Ref":
+				return given[fmt.Sprint(of)]
+			case "Fn::Equals":
+				return eval(list[0]) == eval(list[1])
+			case "Fn::Not":
+				return eval(list[0]) == false
+			case "Fn::Or":
+				return slices.ContainsFunc(list, func(v any) bool { return eval(v) == true })
+			case "Fn::And":
+				return !slices.ContainsFunc(list, func(v any) bool { return eval(v) == false })
+			}
+		}
+		return true // of a list
+	}
+	for _, rule := range x.Rules {
+		if rule.RuleCondition != nil && eval(rule.RuleCondition) == false {
+			continue
+		}
+		for _, a := range rule.Assertions {
+			if eval(a.Assert) == false {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// A stack is refused exactly if its functions would refuse to ask models as it says.
+func TestRulesRefuseAModelThatFunctionsWould(t *testing.T) {
+	x := load(t)
+	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:lk"
+	given := map[string]string{"DatabaseUrl": "postgres://u:p@db.example.com/lk"}
+	environ := func() []string {
+		all := []string{"AWS_LAMBDA_FUNCTION_NAME=lk", "AWS_REGION=eu-central-1"}
+		for parameter, variable := range map[string]string{
+			"DatabaseUrl": "DATABASE_URL", "LlmProvider": "LLM_PROVIDER", "LlmModel": "LLM_MODEL", "OpenAiBaseUrl": "OPENAI_BASE_URL",
+			"AnthropicApiKey": "ANTHROPIC_API_KEY", "AnthropicApiKeySecretArn": "ANTHROPIC_API_KEY_SECRET_ARN",
+			"OpenAiApiKey": "OPENAI_API_KEY", "OpenAiApiKeySecretArn": "OPENAI_API_KEY_SECRET_ARN",
+		} {
+			all = append(all, variable+"="+given[parameter])
+		}
+		return all
+	}
+	choices := []struct {
+		parameter string
+		values    []string
+	}{
+		{"LlmProvider", []string{"", "bedrock", "anthropic", "openai", "demo"}}, {"LlmModel", []string{"", "a-model"}},
+		{"OpenAiBaseUrl", []string{"", "https://llm.example.com/v1"}},
+		{"AnthropicApiKey", []string{"", "key"}}, {"AnthropicApiKeySecretArn", []string{"", arn}},
+		{"OpenAiApiKey", []string{"", "key"}}, {"OpenAiApiKeySecretArn", []string{"", arn}},
+	}
+	var try func(n int)
+	try = func(n int) {
+		if n == len(choices) {
+			_, err := app.LoadConfig(environ())
+			if allowed := x.allows(given); allowed != (err == nil) {
+				t.Errorf("with %v the stack is allowed: %t; its functions say: %v", given, allowed, err)
+			}
+			return
+		}
+		for _, value := range choices[n].values {
+			given[choices[n].parameter] = value
+			try(n + 1)
+		}
+	}
+	try(0)
 }
