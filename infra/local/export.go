@@ -95,7 +95,8 @@ func (e *export) write(ctx context.Context) error {
 	for _, x := range exported {
 		if err := e.field(x.field, func(print printer) error {
 			for _, path := range x.paths {
-				if err := e.list(ctx, path, func(item json.RawMessage) error { return e.row(ctx, x.field, path, item, print) }); err != nil {
+				err := e.list(ctx, path, func(item json.RawMessage) error { return e.row(ctx, x.field, path, item, print) })
+				if err != nil {
 					return err
 				}
 			}

@@ -97,8 +97,10 @@ func tellAll(s *stage) {
 	s.say(other, info, "task waits", "title", "Refund an order", "reason", "the thread is busy")
 	hook := trace.With(plain, "wh_0mwptt4w0_7o87dccl8i")
 	s.say(hook, info, "webhook received", "source", "till", "event", "order.paid", "delivery", "d1", "bytes", 20)
-	s.say(hook, info, "webhook done", "source", "till", "delivery", "d1", "event", "order.paid", "action", "skill save_memory", "attempt", 1, "execution", "e2")
-	s.say(hook, info, "webhook done", "source", "till", "delivery", "d2", "event", "order.melted", "action", "", "attempt", 1, "execution", "")
+	s.say(hook, info, "webhook done", "source", "till", "delivery", "d1", "event", "order.paid",
+		"action", "skill save_memory", "attempt", 1, "execution", "e2")
+	s.say(hook, info, "webhook done", "source", "till", "delivery", "d2", "event", "order.melted",
+		"action", "", "attempt", 1, "execution", "")
 	s.say(plain, wrong, "beat failed", "error", "connect to Postgres: database unavailable: a long story that must not be cut, because it is what one looks for")
 	s.say(plain, slog.LevelDebug, "something nobody foresaw", "count", 3, "empty", "", slog.Group("inner", "text", "with spaces"))
 }

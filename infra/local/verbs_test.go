@@ -392,7 +392,8 @@ func TestASkillThatCannotBeUsedHereSaysWhy(t *testing.T) {
 // What was tried by hand and failed has exit code 1, after its answer.
 func TestATryThatFailsHasItsExitCode(t *testing.T) {
 	h := newHomeWith(t, "DEMO=0", "ALLOW_PRIVATE_HOSTS=127.0.0.1:9") // where nobody listens
-	h.must(exitDone, "skills", "create", `{"name": "am_i_well", "kind": "http", "description": "Looks.", "parameters": {"type": "object", "properties": {}},
+	h.must(exitDone, "skills", "create", `{"name": "am_i_well", "kind": "http", "description": "Looks.",
+		"parameters": {"type": "object", "properties": {}},
 		"config": {"url": "http://127.0.0.1:9/health", "method": "GET"}}`)
 	made := decode[struct{ ID string }](t, h.must(exitDone, "automations", "create",
 		`{"name": "look", "skill": "am_i_well", "schedule": {"cron": "0 9 * * *"}}`, "--json").out)
