@@ -65,7 +65,7 @@ func askVerb(flags *flag.FlagSet) action {
 			if err := w.refused(); err != nil {
 				return c.noThread(*thread, err)
 			}
-			w.close(c.name)
+			w.close(c.name, inWorkspace(*ws))
 		}
 		switch end.Status {
 		case "stalled", "failed", "cancelled":
@@ -162,7 +162,7 @@ func (s *spoken) newLine() {
 }
 
 // close prints how the turn ended and how to continue.
-func (s *spoken) close(name string) {
+func (s *spoken) close(name, in string) {
 	if s.middle {
 		s.newLine()
 	}
@@ -170,6 +170,6 @@ func (s *spoken) close(name string) {
 		s.p.print(true, span{yellow, s.end.Status + ": " + s.end.Reason})
 	}
 	s.p.print(true)
-	s.p.print(true, span{dim, "Go on: " + name + " ask --thread " + s.end.ThreadID + " \"…\"   Its story: " + name +
+	s.p.print(true, span{dim, "Go on: " + name + " ask" + in + " --thread " + s.end.ThreadID + " \"…\"   Its story: " + name +
 		" trace " + s.end.TraceID})
 }

@@ -382,10 +382,15 @@ func (c *console) again(name string, args []string, ws string) string {
 			command += " " + quoted(a)
 		}
 	}
-	if ws != string(workspace.Default) {
-		command += " --workspace " + quoted(ws)
+	return command + inWorkspace(ws)
+}
+
+// inWorkspace returns the flag that names a workspace, by its id or its name, in a command to copy.
+func inWorkspace(ws string) string {
+	if ws == "" || ws == string(workspace.Default) {
+		return ""
 	}
-	return command
+	return " --workspace " + quoted(ws)
 }
 
 // quoted returns an argument as a shell takes it.

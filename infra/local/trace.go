@@ -19,6 +19,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	executions "github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
@@ -98,8 +99,13 @@ func traceVerb(flags *flag.FlagSet) action {
 			path += "?include=steps"
 		}
 		all, err := ask.ask(ctx, http.MethodGet, path, nil, &t)
-		if refused, ok := errors.AsType[*refusedError](err); ok && refused.Status == http.StatusNotFound {
-			return fmt.Errorf("nothing is known of trace %s in workspace %s", id, *ws)
+		if refusedWith(err, http.StatusNotFound) {
+			if *ws != string(workspace.Default) {
+				return fmt.Errorf("nothing is known of trace %s in workspace %s", id, clean(*ws))
+			}
+			if ask, err = c.elsewhere(ctx, core, id); err == nil {
+				all, err = ask.ask(ctx, http.MethodGet, path, nil, &t)
+			}
 		}
 		if err != nil {
 			return err
@@ -110,6 +116,38 @@ func traceVerb(flags *flag.FlagSet) action {
 		}
 		return c.answer(all, func(w io.Writer) { t.print(newPaper(w, c.environ), titles) })
 	}
+}
+
+// elsewhere returns an operator in the workspace that has a trace, and says which one that is. The log of the runner tells
+// of all workspaces.
+func (c *console) elsewhere(ctx context.Context, core *app.Core, id trace.ID) (*operator, error) {
+	workspaces, err1 := workspace.New(core.DB)
+	runs, err2 := executions.New(core.DB)
+	log, err3 := activity.New(core.DB, core.IDs)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	all, err := workspaces.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, ws := range all {
+		var b db.Batch
+		total, acts := runs.TotalOfTrace(&b, id), log.OfTrace(&b, id)
+		if err := core.DB.Read(ctx, ws, &b); err != nil {
+			return nil, fmt.Errorf("look for a trace: %w", err)
+		}
+		if total.Executions+len(*acts) == 0 {
+			continue
+		}
+		is, err := workspaces.Get(ctx, ws)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(c.err, "It is in workspace %s.\n", clean(is.Name))
+		return newOperator(ctx, core, ws)
+	}
+	return nil, fmt.Errorf("nothing is known of trace %s in any workspace", id)
 }
 
 func workspaceFlag(flags *flag.FlagSet) *string {

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
@@ -58,35 +58,29 @@ func trigger(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		shown, err := withNames(ctx, agent.Workspaces, report)
+		names, err := namesIn(ctx, agent.Workspaces, report)
 		if err != nil {
 			return err
 		}
-		if err := c.answer(report, func(w io.Writer) { printReport(newPaper(w, c.environ), c.name, shown) }); err != nil {
+		if err := c.answer(report, func(w io.Writer) { printReport(newPaper(w, c.environ), c.name, report, names) }); err != nil {
 			return err
 		}
 		return outcome(report)
 	}
 }
 
-// withNames returns a report that has the names of workspaces in place of their ids.
-func withNames(ctx context.Context, workspaces *workspace.Store, r heartbeat.Report) (heartbeat.Report, error) {
-	r.Workspaces = slices.Clone(r.Workspaces)
+// namesIn returns the names of the workspaces of a report, by their ids.
+func namesIn(ctx context.Context, workspaces *workspace.Store, r heartbeat.Report) (map[string]string, error) {
 	var ids []db.Workspace
 	for _, one := range r.Workspaces {
 		ids = append(ids, db.Workspace(one.Workspace))
 	}
 	found, err := workspaces.List(ctx, ids)
-	if err != nil {
-		return r, err
+	names := map[string]string{}
+	for _, w := range found {
+		names[string(w.ID)] = w.Name
 	}
-	for i := range r.Workspaces {
-		at := slices.IndexFunc(found, func(w workspace.Workspace) bool { return string(w.ID) == r.Workspaces[i].Workspace })
-		if at >= 0 {
-			r.Workspaces[i].Workspace = found[at].Name
-		}
-	}
-	return r, nil
+	return names, err
 }
 
 // surfaces connects to the database and wires what the functions run. done disconnects.
@@ -175,11 +169,12 @@ func outcome(r heartbeat.Report) error {
 	return nil
 }
 
-func printReport(p paper, name string, r heartbeat.Report) {
+// printReport prints a report. names are those of workspaces, by their ids.
+func printReport(p paper, name string, r heartbeat.Report, names map[string]string) {
 	if len(r.Workspaces) > 0 {
 		for _, one := range r.Workspaces {
-			p.print(true, span{bold, "workspace " + one.Workspace})
-			printReport(p, name, one)
+			p.print(true, span{bold, "workspace " + cmp.Or(names[one.Workspace], one.Workspace)})
+			printReport(p, name, one, names)
 		}
 		return
 	}
@@ -217,7 +212,11 @@ func printReport(p paper, name string, r heartbeat.Report) {
 	switch {
 	case r.Holder != "":
 		p.print(true)
-		p.print(true, span{dim, "Until when at the latest: " + name + " locks"})
+		in := inWorkspace(r.Workspace)
+		if called := names[r.Workspace]; in != "" && called != "" {
+			in = inWorkspace(called)
+		}
+		p.print(true, span{dim, "Until when at the latest: " + name + " locks" + in})
 	case len(r.Phases) > 0:
 		p.print(true)
 		p.print(true, span{dim, "Its story: " + name + " trace " + r.TraceID})

@@ -378,6 +378,29 @@ func TestAListingGoesOnAsItBegan(t *testing.T) {
 	}
 }
 
+// A command that a verb prints works as it stands, also for another workspace than the default one.
+func TestPrintedCommandsAreOfTheirWorkspace(t *testing.T) {
+	h := newHomeWith(t, "DEMO=0")
+	made := decode[struct{ ID string }](t, h.must(exitDone, "workspaces", "create",
+		`{"slug":"shop","name":"The shop","owner":"you@example.com"}`, "--json").out)
+	said := h.must(exitDone, "ask", "Hello", "--workspace", "shop").out
+	says(t, said, "Go on: lanekeeper ask --workspace shop --thread ")
+	_, id, _ := strings.Cut(said, "Its story: lanekeeper trace ")
+	id = strings.TrimSpace(id)
+	found := h.must(exitDone, "trace", id)
+	says(t, found.out, "trace "+id)
+	says(t, found.err, "in workspace The shop")
+	says(t, h.must(exitDone, "trace", id, "--json").out, `"traceId": "`+id+`"`)
+	says(t, h.must(exitFailed, "trace", id, "--workspace", "default").err, "nothing is known of trace "+id+" in workspace default")
+	says(t, h.must(exitFailed, "trace", "hb_0mwpsn9ll_vbajku4yo5").err, "nothing is known of trace hb_0mwpsn9ll_vbajku4yo5 in any workspace")
+
+	says(t, h.feed(`{"token":"`+made.ID+`","holder":"me","ttlSeconds":60}`, "lanes", "acquire", "operate", "-", "--workspace", "shop").out, "fence")
+	h.must(exitDone, "lanes", "acquire", "operate", `{"holder":"me","ttlSeconds":60}`)
+	report := h.must(exitDone, "trigger", "heartbeat").out
+	says(t, report, "Until when at the latest: lanekeeper locks\n", "workspace The shop\noutcome  skipped", "Until when at the latest: lanekeeper locks --workspace 'The shop'\n")
+	says(t, h.must(exitDone, "locks", "--workspace", "The shop").out, "operate")
+}
+
 // `skills run` works in its own process. A skill that calls a host of this machine needs
 // ALLOW_PRIVATE_HOSTS there too, and the refusal says so.
 func TestASkillThatCannotBeUsedHereSaysWhy(t *testing.T) {
