@@ -283,7 +283,7 @@ func TestRedaction(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_ENDPOINT": {Value: "https://otlp.example.com", Set: true},
 		"OTEL_EXPORTER_OTLP_HEADERS":  {Value: "set", Set: true},
 		"OTEL_SERVICE_NAME":           {Value: "lanekeeper"},
-		"DEMO":                        {Value: "1 on a new file"},
+		"DEMO":                        {Value: "0"}, // on Postgres
 	} {
 		want.Variable = variable
 		if settings[variable] != want {

@@ -23,8 +23,11 @@ type Setting struct {
 // "set" or "not set", and a URL without its password.
 func (c Config) Redacted() []Setting {
 	demo := "1 on a new file"
-	if c.Demo != nil {
+	switch {
+	case c.Demo != nil:
 		demo = map[bool]string{true: "1", false: "0"}[*c.Demo]
+	case c.OnPostgres():
+		demo = "0"
 	}
 	all := []Setting{
 		{Variable: "ADDR", Value: c.Addr},
