@@ -190,7 +190,7 @@ var lines = map[string]func(event) line{
 		return detail(dim, fmt.Sprintf("arguments of %s repaired", e.text("skill")))
 	},
 	"conversation compacted": func(e event) line {
-		return detail(dim, fmt.Sprintf("conversation compacted: %s messages became notes", e.text("messages")))
+		return detail(dim, fmt.Sprintf("conversation compacted: %s became notes", count(e.number("messages"), "message")))
 	},
 	"results cut": func(e event) line {
 		return detail(dim, fmt.Sprintf("results cut to %s each: the model's window is full", count(e.number("tokens_each"), "token")))
@@ -220,7 +220,7 @@ var lines = map[string]func(event) line{
 		return detail(yellow, fmt.Sprintf("call of %s is refused: too many wait for a person", e.text("skill")))
 	},
 	"approvals expired": func(e event) line {
-		return detail(yellow, fmt.Sprintf("%s approvals expired unanswered", e.text("count")))
+		return detail(yellow, fmt.Sprintf("%s expired unanswered", count(e.number("count"), "approval")))
 	},
 	"work closed": func(e event) line {
 		return detail(yellow, fmt.Sprintf("left work closed: %s", e.text("reason")))

@@ -163,6 +163,18 @@ func TestEveryCountOfACycleIsTold(t *testing.T) {
 	}
 }
 
+// One thing is not told in the plural.
+func TestOneIsToldAsOne(t *testing.T) {
+	for message, c := range map[string]struct{ key, says string }{
+		"approvals expired":      {"count", "1 approval expired"},
+		"conversation compacted": {"messages", "1 message became"},
+	} {
+		var out bytes.Buffer
+		newStage(paper{w: &out, width: func() int { return 0 }}).say(t.Context(), slog.LevelInfo, message, c.key, 1)
+		says(t, out.String(), c.says)
+	}
+}
+
 // TestTheStoryIsAHandler runs the standard library's conformance suite on the printed form of
 // unknown events.
 func TestTheStoryIsAHandler(t *testing.T) {
