@@ -24,7 +24,7 @@ var exits = []struct {
 	meaning string
 }{
 	{exitDone, "done; a beat that was skipped, had nothing to do, or left work to the next one, is done too"},
-	{exitFailed, "failed, or a check of doctor's did"},
+	{exitFailed, "failed, or the call, the delivery or the check that it made did"},
 	{exitUsage, "the command line, a field of what it sends, or the configuration is wrong"},
 	{exitDatabase, "the database is unreachable or damaged, or its schema is not for this build"},
 }
