@@ -272,6 +272,9 @@ var lines = map[string]func(event) line{
 	"silent execution ended": func(e event) line {
 		return detail(yellow, "nothing was heard of an execution in its time: it is ended")
 	},
+	"a part of healing failed": func(e event) line {
+		return detail(red, "could not be healed: "+e.text("error"))
+	},
 	"a person is needed": func(e event) line {
 		return line{indent: 1, whole: true, spans: []span{{red, e.Message + ": " + e.text("why")}}}
 	},

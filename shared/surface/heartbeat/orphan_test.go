@@ -3,6 +3,7 @@ package heartbeat_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -24,6 +25,35 @@ VALUES ($1, $2, 'operator', 'op', 'op_test', 'running', $3, 1, lk_now(), lk_now(
 -- name: Keep
 UPDATE executions SET updated_at = updated_at WHERE workspace_id = $1 AND id = $2;
 `
+
+// TestWhatCantBeHealedKeepsNothingElse: of two orphans the older one can't be closed, as its lane's name is too long. The other
+// one is closed, the beat goes on with its other phases, and a person is told.
+func TestWhatCantBeHealedKeepsNothingElse(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, idle(t))
+		bad, good := uuid.NewString(), uuid.NewString()
+		var q struct{ Orphan, Keep db.Query }
+		if err := db.Load(fstest.MapFS{"orphan.sql": {Data: []byte(orphanSource)}}, &q); err != nil {
+			t.Fatal(err)
+		}
+		add := func(id string, subject lane.Name) {
+			if _, err := w.DB.Exec(t.Context(), w.Workspace, q.Orphan, id, subject); err != nil {
+				t.Fatal(err)
+			}
+			w.Skew.Advance(time.Minute)
+		}
+		add(bad, lane.Name("other:"+strings.Repeat("x", 200)))
+		add(good, lane.Execution(good))
+		w.Skew.Advance(2 * time.Hour)
+		r := w.beat(t, slot(1))
+		if e := must(w.Runs.Get(t.Context(), w.Workspace, good))(t); e.Status != execution.Failed {
+			t.Errorf("the other orphan is %s", e.Status)
+		}
+		if len(r.Phases) != 6 || r.Phases[0].Failed != 1 || r.Phases[0].Done != 1 || len(r.Alerts) != 1 {
+			t.Errorf("the report is %+v", r)
+		}
+	})
+}
 
 // TestAnOrphanIsNotEndedUnderALiveHold: a beat finds an orphan and waits for its row, while a
 // worker resumes the execution. The beat must not end it under the worker's hold: only one of them

@@ -23,11 +23,21 @@ func (b *beat) heal(ctx context.Context, p *Phase) error {
 	l := b.snapshot
 	p.Considered = len(l.failing.Findings) + len(l.failing.Cool) + l.orphans.Count() + l.unanswered.Overdue + *l.stale
 	for _, step := range []func(context.Context, *Phase) error{b.healSkills, b.closeOrphans, b.endSilent, b.expire, b.clearThreads, b.purge} {
-		if err := step(ctx, p); err != nil {
+		err := step(ctx, p)
+		if errors.Is(err, lane.ErrLost) || err != nil && ctx.Err() != nil {
 			return err
+		}
+		if err != nil { // the other steps and phases do not depend on it
+			b.unhealed(ctx, p, err)
 		}
 	}
 	return nil
+}
+
+// unhealed notes something that could not be healed. The next beat tries again, and a person is told.
+func (b *beat) unhealed(ctx context.Context, p *Phase, err error) {
+	p.Failed++
+	b.Log.ErrorContext(ctx, "a part of healing failed", "error", err)
 }
 
 // healSkills disables skills that keep failing, and restores disabled skills after their rest.
@@ -75,13 +85,14 @@ func (b *beat) closeOrphans(ctx context.Context, p *Phase) error {
 				return err
 			})
 		})
-		if _, busy := errors.AsType[*lane.BusyError](err); busy {
-			continue
-		}
-		if err != nil {
+		_, busy := errors.AsType[*lane.BusyError](err)
+		switch {
+		case busy:
+		case errors.Is(err, lane.ErrLost), err != nil && ctx.Err() != nil:
 			return err
-		}
-		if closed {
+		case err != nil:
+			b.unhealed(ctx, p, fmt.Errorf("close the orphaned execution %s: %w", o.ID, err))
+		case closed:
 			count++
 		}
 	}
@@ -101,28 +112,27 @@ func (b *beat) endSilent(ctx context.Context, p *Phase) error {
 }
 
 // silenced ends the executions that are still silent, as long as more returns true. It returns how
-// many it ended.
+// many it ended. One that can't be ended does not keep it from the others.
 func (h *Heartbeat) silenced(ctx context.Context, ws db.Workspace, ids []string, more func() bool) (n int, err error) {
 	for _, id := range ids {
 		if !more() {
-			return n, nil
+			break
 		}
 		silent := false
-		err := h.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) (err error) {
+		failed := h.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) (err error) {
 			if silent, err = h.Heals.Silent(ctx, tx, id); err != nil || !silent {
 				return err
 			}
 			return h.Threads.End(ctx, tx, id, execution.Stalled, nil, "nothing was heard of it in its time")
 		})
-		if err != nil {
-			return n, fmt.Errorf("end a silent execution: %w", err)
-		}
-		if silent {
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("end the silent execution %s: %w", id, failed))
+		} else if silent {
 			h.Log.WarnContext(ctx, "silent execution ended", "execution", id)
 			n++
 		}
 	}
-	return n, nil
+	return n, err
 }
 
 // expire denies approvals that nobody answered in time.
@@ -169,22 +179,18 @@ func (b *beat) purge(ctx context.Context, _ *Phase) error {
 	if !b.snapshot.first.Oldest.Due(keep) {
 		return nil
 	}
-	if _, err := b.Lanes.Sweep(ctx, b.tick.Workspace); err != nil {
-		return err
-	}
+	_, failed := b.Lanes.Sweep(ctx, b.tick.Workspace)
 	if b.Sweep != nil {
-		if err := b.Sweep(ctx, b.tick.Workspace); err != nil {
-			return err
-		}
+		failed = errors.Join(failed, b.Sweep(ctx, b.tick.Workspace))
 	}
 	for round := 1; ; round++ {
 		more, err := b.Retention.Purge(ctx, b.tick.Workspace, keep)
-		if err != nil {
-			return err
+		if failed = errors.Join(failed, err); err != nil {
+			return failed
 		}
 		if !more || round == maxRounds || b.share(ctx, reason.Progress{}) != nil {
 			b.Log.InfoContext(ctx, "purged what is old", "rounds", round, "more", more)
-			return nil
+			return failed
 		}
 	}
 }
@@ -247,6 +253,9 @@ const oldApproval = 24 * time.Hour
 // alert records and logs what needs a person.
 func (b *beat) alert(ctx context.Context) {
 	var alerts []string
+	if len(b.report.Phases) > 0 && b.report.Phases[0].Failed > 0 {
+		alerts = append(alerts, fmt.Sprintf("what could not be healed: %d; the log has the errors", b.report.Phases[0].Failed))
+	}
 	if b.modelOff != "" {
 		if why := b.Reason.Paused(ctx, b.tick.Workspace); why != "" {
 			alerts = append(alerts, "no model can be asked: "+why)
