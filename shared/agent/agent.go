@@ -113,7 +113,7 @@ func (e *StatusError) Error() string {
 
 type queries struct {
 	Get, List, Lock, Insert, Update, StatusOf                               db.Query
-	Beat, AddHeartbeat, ForgetHeartbeats, Heartbeats, Attempts              db.Query
+	Beat, AddHeartbeat, Heartbeats, Attempts                                db.Query
 	Generation, Rotate, Drain, Terminate, EndDrained, OpenAttempts, ModelOf db.Query
 }
 

@@ -39,10 +39,6 @@ UPDATE agents SET
        last_seen_at = lk_now(), next_expected_at = lk_plus(lk_now(), heartbeat_interval_seconds * CAST(1000 AS bigint))
  WHERE workspace_id = $1 AND id = $2 AND terminated_at IS NULL;
 
--- name: ForgetHeartbeats
--- The history lasts an hour.
-DELETE FROM agent_heartbeats WHERE workspace_id = $1 AND agent_id = $2 AND created_at < lk_plus((SELECT lk_now()), -3600000);
-
 -- name: StatusOf
 SELECT status, termination_reason FROM agents WHERE workspace_id = $1 AND id = $2;
 
@@ -66,7 +62,7 @@ SELECT t.id, a.number, a.outcome, t.status, t.cancelled, t.status_reason, t.atte
 -- name: Heartbeats
 SELECT status, task_id, progress_percent, current_step, memory_mb, cpu_percent, created_at
   FROM agent_heartbeats
- WHERE workspace_id = $1 AND agent_id = $2 AND created_at >= lk_plus((SELECT lk_now()), -3600000)
+ WHERE workspace_id = $1 AND agent_id = $2
  ORDER BY id DESC
  LIMIT $3;
 

@@ -52,7 +52,6 @@ func (s *Store) Beat(ctx context.Context, ws db.Workspace, beat Beat) ([]Order, 
 	away := beat.Says == Degraded || beat.Says == Error || beat.Says == Draining
 	heard := b.Exec(s.q.Beat, beat.Agent, away, db.Null(v.Task), v.Progress, db.Null(v.Step), v.MemoryMB, v.CPU)
 	b.Exec(s.q.AddHeartbeat, beat.Agent, s.ids())
-	b.Exec(s.q.ForgetHeartbeats, beat.Agent)
 	var a Agent
 	b.Each(func(scan db.Scan) error { return scan(&a.Status, db.Optional(&a.TerminationReason)) }, s.q.StatusOf, beat.Agent)
 	var found []attempt

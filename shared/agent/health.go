@@ -42,8 +42,8 @@ func (a Agent) PresentHealth() Health {
 	return IsHealthy
 }
 
-// Heartbeats reads an agent and its heartbeats of the last hour, the newest first. It returns
-// [db.ErrNoRows] if there is no such agent.
+// Heartbeats reads an agent and its newest heartbeats, the newest first. The coordinator deletes those that are older
+// than the workspace keeps them. It returns [db.ErrNoRows] if there is no such agent.
 func (s *Store) Heartbeats(ctx context.Context, ws db.Workspace, id string, limit int) (Agent, []Heartbeat, error) {
 	var agents []Agent
 	var beats []Heartbeat

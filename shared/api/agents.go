@@ -175,7 +175,7 @@ type agentHealth struct {
 	NextExpectedAt *time.Time   `json:"nextExpectedAt,omitempty"`
 	SilentMS       int64        `json:"silentMs,omitempty" doc:"How long nothing was heard of it"`
 	AgentVitals
-	Heartbeats []agentHeartbeat `json:"heartbeats" nullable:"false" doc:"Of the last hour, the newest first; at most 120"`
+	Heartbeats []agentHeartbeat `json:"heartbeats" nullable:"false" doc:"Of the last heartbeatHours, the newest first; at most 120"`
 }
 
 type agentHeartbeat struct {

@@ -1,6 +1,6 @@
 -- name: State
--- When the last cycle ended, and since when cycles have followed each other.
-SELECT c.last_cycle_at, c.watching_since, lk_now()
+-- When the last cycle ended, since when cycles have followed each other, and the settings.
+SELECT c.last_cycle_at, c.watching_since, w.settings, lk_now()
   FROM workspaces w
   LEFT JOIN coordinator_cycles c ON c.workspace_id = w.id
  WHERE w.id = $1;
@@ -83,7 +83,7 @@ SELECT id, level, event, message, details, trace_id, created_at
 -- name: Purge
 DELETE FROM agent_heartbeats WHERE workspace_id = $1 AND (agent_id, id) IN (
   SELECT h.agent_id, h.id FROM agent_heartbeats h
-   WHERE h.workspace_id = $1 AND h.created_at < (SELECT lk_plus(lk_now(), -3600000)) ORDER BY h.created_at LIMIT 5000);
+   WHERE h.workspace_id = $1 AND h.created_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint))) ORDER BY h.created_at LIMIT 10000);
 
 -- name: PurgeNotes
 DELETE FROM coordinator_logs WHERE workspace_id = $1 AND id IN (

@@ -2,6 +2,7 @@ package coordinate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // Cycle runs one cycle in a workspace under the lane coordinator. why says what woke it. While another
@@ -91,6 +93,7 @@ type round struct {
 
 	last     *time.Time // when the cycle before ended
 	watching time.Time
+	settings workspace.Settings
 }
 
 func (r *round) run(ctx context.Context) error {
@@ -103,14 +106,16 @@ func (r *round) run(ctx context.Context) error {
 	return r.assign(ctx)
 }
 
-// state reads when the cycle before ended, and decides since when cycles have followed each other.
+// state reads when the cycle before ended, decides since when cycles have followed each other, and reads the settings.
 func (r *round) state(b *db.Batch) {
 	b.Each(func(scan db.Scan) error {
 		var now time.Time
 		var since *time.Time
-		if err := scan(&r.last, &since, &now); err != nil {
+		var settings json.RawMessage
+		if err := scan(&r.last, &since, &settings, &now); err != nil {
 			return err
 		}
+		r.settings = workspace.Decode(settings)
 		r.watching = now
 		if r.last != nil && since != nil && now.Sub(*r.last) <= longestGap {
 			r.watching = *since
@@ -434,7 +439,7 @@ func distinct(list []string) []string {
 // record writes what the round found and did, in its last transaction, and releases the lane.
 func (r *round) record(ctx context.Context, tx lane.Tx) error {
 	c, b := r.c, tx.Later()
-	b.Exec(c.q.Purge)
+	b.Exec(c.q.Purge, (time.Duration(r.settings.HeartbeatHours) * time.Hour).Milliseconds())
 	b.Exec(c.q.PurgeNotes, notesKept.Milliseconds())
 	b.Exec(c.q.PurgeCommands, notesKept.Milliseconds())
 	if err := tx.Each(ctx, func(scan db.Scan) error { return scan(&r.report.Pending, &r.report.Running) }, c.q.Counts); err != nil {

@@ -136,6 +136,30 @@ func TestStatementsAreConstant(t *testing.T) {
 	})
 }
 
+// TestHeartbeatsAreKeptAsTheWorkspaceSays: for an hour unless its settings say how long.
+func TestHeartbeatsAreKeptAsTheWorkspaceSays(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for settings, want := range map[string]int{
+			`{}`: 1, `{"heartbeat_hours":3}`: 2, `{"heartbeat_hours":0}`: 1, `{"heartbeat_hours":"3"}`: 1, `{"heartbeat_hours":3e9}`: 1, `[]`: 1,
+		} {
+			other := w
+			other.Workspace = newWorkspace(t, w)
+			other.exec(t, w.q.Settings, other.Workspace, settings)
+			a := other.register(t, agent.Agent{Name: "a"})[0]
+			for range 2 {
+				w.Skew.Advance(2 * time.Hour)
+				if _, err := w.agents.Beat(t.Context(), other.Workspace, agent.Beat{Agent: a}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			other.cycle(t)
+			if _, beats, err := w.agents.Heartbeats(t.Context(), other.Workspace, a, 10); err != nil || len(beats) != want {
+				t.Errorf("with %s: %d heartbeats, %v, want %d", settings, len(beats), err, want)
+			}
+		}
+	})
+}
+
 // TestOneCycleAtATime finds the lane busy, and asks its holder to go round again.
 func TestOneCycleAtATime(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {

@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 }
 
 type statements struct {
-	Beat, BeatAll, Begin, Status, Overloaded, Doubled, Edge, Circle, Estimated                             db.Query
-	Strikes, Told, Data, Rows, Thread, Open, BeatSeen, Overspent, Disable, Now, Project, Stop, Row, Failed db.Query
+	Beat, BeatAll, Begin, Status, Overloaded, Doubled, Edge, Circle, Estimated                                       db.Query
+	Strikes, Told, Data, Rows, Settings, Thread, Open, BeatSeen, Overspent, Disable, Now, Project, Stop, Row, Failed db.Query
 }
 
 // world is a fresh workspace on one engine with a coordinator.

@@ -105,6 +105,15 @@ func (s *Store) Settings(b *db.Batch) func() (Settings, error) {
 	return func() (Settings, error) { return decoded(raw) }
 }
 
+// Decode returns the settings in a column that was read with others. Settings that can't be read have their defaults.
+func Decode(raw json.RawMessage) Settings {
+	settings, err := decoded(raw)
+	if err != nil {
+		return Defaults()
+	}
+	return settings
+}
+
 // decoded returns the settings in a column. An empty column means the defaults.
 func decoded(raw json.RawMessage) (Settings, error) {
 	settings := Defaults()

@@ -21,10 +21,6 @@ UPDATE agent_task_attempts SET ended_at = lk_now(), outcome = $3 WHERE workspace
 UPDATE agents SET status = $3, health = $4 WHERE workspace_id = $1 AND id = $2;
 -- name: Age
 UPDATE agents SET last_seen_at = lk_plus(last_seen_at, CAST($3 AS bigint)) WHERE workspace_id = $1 AND id = $2;
--- name: AgeHeartbeats
-UPDATE agent_heartbeats SET created_at = lk_plus(created_at, -3700000) WHERE workspace_id = $1 AND agent_id = $2;
--- name: CountHeartbeats
-SELECT count(*) FROM agent_heartbeats WHERE workspace_id = $1 AND agent_id = $2;
 -- name: Routed
 UPDATE agent_task_attempts SET model = $3 WHERE workspace_id = $1 AND task_id = $2;
 -- name: Happened

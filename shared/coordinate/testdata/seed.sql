@@ -89,3 +89,7 @@ UPDATE agent_tasks SET status = 'RUNNING', started_at = lk_now(), version = vers
 
 -- name: Stop
 INSERT INTO kill_switches (workspace_id, id, scope, target, set_by, set_at) VALUES ($1, $2, $3, $4, 'user:ada', lk_now());
+
+-- name: Settings
+-- global: workspaces is a global table
+UPDATE workspaces SET settings = $2 WHERE id = $1;
