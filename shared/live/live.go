@@ -118,7 +118,7 @@ type Attempt struct {
 // ResultTTL is how long a result is kept unless somebody says otherwise, and MaxResultTTL the longest.
 const (
 	ResultTTL    = time.Hour
-	MaxResultTTL = 24 * time.Hour
+	MaxResultTTL = 366 * 24 * time.Hour
 )
 
 // MaxResult is the most bytes of a result.
@@ -181,6 +181,6 @@ func CheckResult(of Attempt, result json.RawMessage, ttl time.Duration) (time.Du
 	bad := &problem.InvalidError{}
 	of.check(bad)
 	bad.If(len(result) > MaxResult || !storable(result), "result", "must be JSON of 256 KiB at most")
-	bad.If(ttl < time.Millisecond || ttl > MaxResultTTL, "ttl", "must be 1 ms to 24 h")
+	bad.If(ttl < time.Millisecond || ttl > MaxResultTTL, "ttl", "must be 1 ms to 366 days")
 	return ttl, bad.OrNil()
 }

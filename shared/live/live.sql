@@ -10,7 +10,7 @@ SELECT value FROM results
  WHERE workspace_id = $1 AND task_id = $2 AND attempt = $3 AND expires_at > lk_now();
 
 -- name: Now
-SELECT lk_now() FROM workspaces WHERE id = $1;
+SELECT lk_now(), settings FROM workspaces WHERE id = $1;
 
 -- name: Pending
 SELECT id, priority, created_at

@@ -104,15 +104,15 @@ func (r *Rebuilder) rebuild(ctx context.Context, ws db.Workspace) error {
 	if err := r.To.Publish(ctx, ws, v, n); err != nil {
 		return err
 	}
-	return r.results(ctx, ws, n.Tasks)
+	return r.results(ctx, ws, n.Tasks, v.ResultTTL)
 }
 
 // maxResults is of how many tasks that were completed since the last time the results are shown.
 const maxResults = 50
 
 // results shows the results of the tasks that were completed last, in one statement of the database: who
-// completed them may not reach the live view, as the function of the built-in worker.
-func (r *Rebuilder) results(ctx context.Context, ws db.Workspace, news []event.Event) error {
+// completed them may not reach the live view, as the function of the built-in worker. From then on they are kept for ttl.
+func (r *Rebuilder) results(ctx context.Context, ws db.Workspace, news []event.Event, ttl time.Duration) error {
 	var ids []string
 	for _, e := range slices.Backward(news) {
 		var is struct{ Status task.Status }
@@ -125,7 +125,9 @@ func (r *Rebuilder) results(ctx context.Context, ws db.Workspace, news []event.E
 	}
 	done, err := r.From.completed(ctx, ws, ids)
 	for _, t := range done {
-		r.Ended(ctx, ws, t)
+		if t.Attempt > 0 {
+			r.show(ctx, ws, t, ttl)
+		}
 	}
 	return err
 }
@@ -160,16 +162,20 @@ func (r *Rebuilder) read(ctx context.Context, ws db.Workspace, at Position, ther
 	return nil
 }
 
-// Ended shows the result of an attempt that was completed, at once. The task's row has it already.
+// Ended shows the result of an attempt that was completed, at once. The task's row has it already. How long the workspace
+// keeps results, the next cycle knows.
 func (r *Rebuilder) Ended(ctx context.Context, ws db.Workspace, t task.Task) {
-	if r == nil || t.Status != task.Completed || t.Attempt == 0 {
-		return
+	if r != nil && t.Status == task.Completed && t.Attempt > 0 {
+		r.show(ctx, ws, t, ResultTTL)
 	}
+}
+
+func (r *Rebuilder) show(ctx context.Context, ws db.Workspace, t task.Task, ttl time.Duration) {
 	result := t.Output
 	if len(result) == 0 {
 		result = []byte("null")
 	}
-	_ = r.To.SetResult(ctx, ws, Attempt{t.ID, t.Attempt}, result, 0) // the mirror logs its errors; the row has it
+	_ = r.To.SetResult(ctx, ws, Attempt{t.ID, t.Attempt}, result, ttl) // the mirror logs its errors; the row has it
 }
 
 // Heard shows a heartbeat that was stored, at once.

@@ -9,6 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/task"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // Bounds of a view: the most rows of each kind.
@@ -32,6 +33,7 @@ type View struct {
 	Usage      *Usage     // nil: no budget of the whole workspace is in force
 	TaskUsage  []TaskUsed // of tasks with a budget of their own
 	Alerts     []Alert    // the newest first
+	ResultTTL  time.Duration
 }
 
 // Waiting is a task that waits for an agent.
@@ -107,7 +109,8 @@ type CommandDone struct {
 // commands that were carried out after since, the oldest first.
 func (s *Database) View(ctx context.Context, ws db.Workspace, since time.Time) (v View, done []CommandDone, err error) {
 	var b db.Batch
-	b.One([]any{&v.Now}, s.q.Now)
+	var settings json.RawMessage
+	b.One([]any{&v.Now, &settings}, s.q.Now)
 	b.Each(db.Append(&v.Pending, func(scan db.Scan, w *Waiting) error { return scan(&w.Task, &w.Priority, &w.CreatedAt) }), s.q.Pending, MaxPending)
 	b.Each(db.Append(&v.Active, func(scan db.Scan, w *Working) error {
 		return scan(&w.Task, &w.Agent, db.Optional(&w.Session), &w.AssignedAt)
@@ -137,6 +140,7 @@ func (s *Database) View(ctx context.Context, ws db.Workspace, since time.Time) (
 	if err := s.db.Read(ctx, ws, &b); err != nil {
 		return View{}, nil, fmt.Errorf("read the live view: %w", err)
 	}
+	v.ResultTTL = time.Duration(workspace.Decode(settings).ResultHours) * time.Hour
 	return v, done, nil
 }
 

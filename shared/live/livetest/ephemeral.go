@@ -270,7 +270,7 @@ func resultValues() (all []Case) {
 			invalid(t, err, field)
 		}})
 	}
-	for _, ttl := range []time.Duration{-1, time.Microsecond, 24*time.Hour + time.Millisecond} {
+	for _, ttl := range []time.Duration{-1, time.Microsecond, live.MaxResultTTL + time.Millisecond} {
 		all = append(all, Case{"result ttl refused " + ttl.String(), func(t *testing.T, w *World) {
 			invalid(t, w.SetResult(t.Context(), w.Workspace, w.Attempt(t), json.RawMessage(`1`), ttl), "ttl")
 		}})

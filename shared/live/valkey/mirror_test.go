@@ -263,10 +263,12 @@ func TestAResultIsShownAtOnce(t *testing.T) {
 	}
 }
 
-// TestACycleShowsResults of what was completed since the one before, also by who does not reach the Redis.
+// TestACycleShowsResults of what was completed since the one before, also by who does not reach the Redis. They are kept as long
+// as the workspace says.
 func TestACycleShowsResults(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, newView(t, dbtest.Servers(t).RedisURL, patient))
+		w.exec(t, w.q.Settings, w.Workspace, `{"result_hours":30}`)
 		w.live.Rebuild(t.Context(), w.Workspace)
 		a := w.pull(t, "a")
 		for range 2 {
@@ -283,6 +285,9 @@ func TestACycleShowsResults(t *testing.T) {
 			got, there, err := w.view.GetResult(t.Context(), w.Workspace, live.Attempt{Task: first.ID, Number: 1})
 			return err == nil && there && string(got) == `{"n":1}`
 		})
+		if left := w.view.raw.PTTL(t.Context(), w.view.ns+":result:"+first.ID+":1").Val(); left < 29*time.Hour {
+			t.Errorf("the result is kept for %s, want 30 hours", left)
+		}
 		if _, there, _ := w.view.GetResult(t.Context(), w.Workspace, live.Attempt{Task: second.ID, Number: 1}); there {
 			t.Error("a failed attempt has a result")
 		}

@@ -25,7 +25,7 @@
 //	lk:coordinator:stale_agents           sorted set of agents, by when a cycle last found them stale (ms)
 //	lk:task:assign_lock:TASK              the token of who is about to assign it, for 5 s
 //	lk:lock:{ws}:NAME                     the token of another lock's holder
-//	lk:result:TASK:ATTEMPT                JSON: workspace_id, result; for an hour
+//	lk:result:TASK:ATTEMPT                JSON: workspace_id, result; for as long as the workspace keeps results
 //
 // Channels: lk:tasks:events:{ws}, lk:agents:events:{ws} and lk:coordinator:commands:{ws}. Their messages
 // are JSON. A key that no cycle renews expires after ten minutes.

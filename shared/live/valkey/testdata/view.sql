@@ -7,3 +7,7 @@ UPDATE agents SET status = 'ERROR', health = 'stale' WHERE workspace_id = $1 AND
 -- name: Budget
 INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, consumed, period_start, period_end, created_by, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, lk_plus(lk_now(), -1000), lk_plus(lk_now(), 86400000), 'user:ada', lk_now(), lk_now());
+
+-- name: Settings
+-- global: workspaces is a global table
+UPDATE workspaces SET settings = $2 WHERE id = $1;
