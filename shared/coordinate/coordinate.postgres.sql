@@ -38,6 +38,7 @@ UPDATE agents AS a SET
 -- computed once, also where the statistics know nothing of many new tasks yet. A task is late by the later of its
 -- estimated completion and the end of its estimated duration, and never before it has begun. One of the built-in
 -- worker is unattended while no row of the outbox has it worked on: its agent was of another kind, or the row is lost.
+-- A kill switch ends the attempts of all other agents; the built-in worker stops by itself.
 -- The list is locked as a whole: its tasks are decided about together.
 SELECT t.id FROM agent_tasks t
  WHERE t.workspace_id = $1 AND t.id = ANY (ARRAY(
@@ -52,7 +53,11 @@ SELECT t.id FROM agent_tasks t
                             WHERE u.workspace_id = $1 AND u.task_id = w.id AND u.created_at > lk_plus((SELECT lk_now()), $5))
         OR w.status = 'RUNNING' AND a.spawner = 'builtin' AND w.updated_at <= lk_plus((SELECT lk_now()), $3)
            AND NOT EXISTS (SELECT 1 FROM outbox o
-                            WHERE o.workspace_id = $1 AND o.key = 'worker:' || CAST(w.id AS text) AND o.status IN ('queued', 'ready', 'sending')))
+                            WHERE o.workspace_id = $1 AND o.key = 'worker:' || CAST(w.id AS text) AND o.status IN ('queued', 'ready', 'sending'))
+        OR a.spawner <> 'builtin'
+           AND EXISTS (SELECT 1 FROM kill_switches k
+                        WHERE k.workspace_id = $1 AND k.released_at IS NULL
+                          AND (k.scope = 'workspace' OR k.scope = 'agent' AND k.target IN (a.name, CAST(a.id AS text)))))
      LIMIT 5000)
    UNION ALL
   (SELECT b.id FROM agent_tasks b WHERE b.workspace_id = $1 AND b.next_attempt_at <= (SELECT lk_now()) LIMIT 5000)
@@ -81,6 +86,10 @@ SELECT t.id, t.title, t.status, t.status_reason, t.cancelled, t.attempt, t.agent
        coalesce(a.spawner = 'builtin', false) AND t.updated_at <= lk_plus(lk_now(), $3)
          AND NOT EXISTS (SELECT 1 FROM outbox o
                           WHERE o.workspace_id = $1 AND o.key = 'worker:' || CAST(t.id AS text) AND o.status IN ('queued', 'ready', 'sending')),
+       coalesce(a.spawner <> 'builtin', false)
+         AND EXISTS (SELECT 1 FROM kill_switches k
+                      WHERE k.workspace_id = $1 AND k.released_at IS NULL
+                        AND (k.scope = 'workspace' OR k.scope = 'agent' AND k.target IN (a.name, CAST(a.id AS text)))),
        (SELECT o.status FROM outbox o WHERE o.workspace_id = $1 AND o.key = 'task:' || CAST(t.id AS text) || ':' || CAST(t.attempt AS text))
   FROM agent_tasks t
   LEFT JOIN agents a ON a.workspace_id = t.workspace_id AND a.id = t.agent_id

@@ -44,7 +44,11 @@ SELECT t.id FROM agent_tasks t
                             WHERE u.workspace_id = $1 AND u.task_id = w.id AND u.created_at > lk_plus((SELECT lk_now()), $5))
         OR w.status = 'RUNNING' AND a.spawner = 'builtin' AND w.updated_at <= lk_plus((SELECT lk_now()), $3)
            AND NOT EXISTS (SELECT 1 FROM outbox o
-                            WHERE o.workspace_id = $1 AND o.key = 'worker:' || w.id AND o.status IN ('queued', 'ready', 'sending')))
+                            WHERE o.workspace_id = $1 AND o.key = 'worker:' || w.id AND o.status IN ('queued', 'ready', 'sending'))
+        OR a.spawner <> 'builtin'
+           AND EXISTS (SELECT 1 FROM kill_switches k
+                        WHERE k.workspace_id = $1 AND k.released_at IS NULL
+                          AND (k.scope = 'workspace' OR k.scope = 'agent' AND k.target IN (a.name, CAST(a.id AS text)))))
      LIMIT 5000) w
    UNION ALL
    SELECT b.id FROM (SELECT b.id FROM agent_tasks b WHERE b.workspace_id = $1 AND b.next_attempt_at <= (SELECT lk_now()) LIMIT 5000) b
@@ -71,6 +75,10 @@ SELECT t.id, t.title, t.status, t.status_reason, t.cancelled, t.attempt, t.agent
        coalesce(a.spawner = 'builtin', false) AND t.updated_at <= lk_plus(lk_now(), $3)
          AND NOT EXISTS (SELECT 1 FROM outbox o
                           WHERE o.workspace_id = $1 AND o.key = 'worker:' || t.id AND o.status IN ('queued', 'ready', 'sending')),
+       coalesce(a.spawner <> 'builtin', false)
+         AND EXISTS (SELECT 1 FROM kill_switches k
+                      WHERE k.workspace_id = $1 AND k.released_at IS NULL
+                        AND (k.scope = 'workspace' OR k.scope = 'agent' AND k.target IN (a.name, CAST(a.id AS text)))),
        (SELECT o.status FROM outbox o WHERE o.workspace_id = $1 AND o.key = 'task:' || t.id || ':' || CAST(t.attempt AS text))
   FROM agent_tasks t
   LEFT JOIN agents a ON a.workspace_id = t.workspace_id AND a.id = t.agent_id

@@ -27,6 +27,7 @@ type doubt struct {
 	idle        bool // and has not reported since
 	silent      bool // its agent never sent a heartbeat, and has not reported for long
 	unattended  bool // nothing has the built-in worker work on it
+	stopped     bool // a kill switch stops its agent, which is not the built-in worker
 	spawn       outbox.Status
 }
 
@@ -34,7 +35,8 @@ func doubts(into *[]doubt) func(db.Scan) error {
 	return db.Append(into, func(scan db.Scan, d *doubt) error {
 		return scan(&d.ID, &d.Title, &d.Status, db.Optional(&d.StatusReason), &d.Cancelled, &d.Attempt, db.Optional(&d.Agent),
 			db.Optional(&d.Session), &d.Retries, &d.MaxRetries, &d.BackoffSeconds, &d.Priority, &d.strikes, &d.raised, db.Optional(&d.Thread),
-			&d.lost, &d.agentStatus, &d.spawner, &d.due, &d.unclaimed, &d.late, &d.warned, &d.idle, &d.silent, &d.unattended, db.Optional(&d.spawn))
+			&d.lost, &d.agentStatus, &d.spawner, &d.due, &d.unclaimed, &d.late, &d.warned, &d.idle, &d.silent, &d.unattended,
+			&d.stopped, db.Optional(&d.spawn))
 	})
 }
 
@@ -165,6 +167,12 @@ func (d doubt) decide(mass bool, random float64) (decision, bool) {
 			return d.giveBack(why), true
 		}
 		return d.lose(recovered, task.Recovery, why, d.agentStatus == "ERROR" && !mass, mass, random), true
+	case d.Status == task.Assigned && d.stopped:
+		return d.giveBack(killSwitch), true
+	case d.stopped:
+		out := d.begin(task.Aborted, recovered, task.Warn, task.Recovery, "the attempt was ended: "+killSwitch)
+		out.move.Error = opt(killSwitch)
+		return out, true
 	case d.Status == task.Assigned && d.unclaimed && (d.spawn == "" || d.spawner == "pull"):
 		return d.giveBack("nobody has begun it for " + claimWithin.String()), true
 	case d.Status == task.Assigned && d.unclaimed && !d.spawn.Open():
@@ -186,6 +194,9 @@ func (d doubt) decide(mass bool, random float64) (decision, bool) {
 	}
 	return decision{}, false
 }
+
+// killSwitch is why an attempt ends whose agent is told so by the answer to its next heartbeat.
+const killSwitch = "a kill switch stops its agent"
 
 // giveBack returns an assignment that has not begun. It spends no retry.
 func (d doubt) giveBack(why string) decision {

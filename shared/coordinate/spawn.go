@@ -208,7 +208,7 @@ func (s *Starter) heldUp(ctx context.Context, ws db.Workspace, a agent.Agent, ta
 	}
 	switch {
 	case halted:
-		return "a kill switch stops its agent", nil
+		return killSwitch, nil
 	case open:
 		return "the circuit of its spawner is open", nil
 	}

@@ -300,6 +300,58 @@ func TestNobodyIsStartedWhileStopped(t *testing.T) {
 	}
 }
 
+// TestAKillSwitchEndsAttempts: an agent that works is told to stop. Its task waits, without a retry spent, and begins again when
+// the switch is released, or with an agent that is not stopped. The built-in worker stops by itself.
+func TestAKillSwitchEndsAttempts(t *testing.T) {
+	for _, c := range []struct {
+		scope, target string
+		assigned      int // while it is on
+	}{{"workspace", "", 0}, {"agent", "a", 1}} {
+		t.Run(c.scope, func(t *testing.T) {
+			onEach(t, func(t *testing.T, w world) {
+				a := w.register(t, agent.Agent{Name: "a"})[0]
+				id := w.create(t, draft("external"))[0]
+				if got, ok, err := w.c.Claim(t.Context(), w.Workspace, a); err != nil || !ok || got.ID != id {
+					t.Fatal(got.ID, ok, err)
+				}
+				w.register(t, agent.Agent{Name: "b"})
+				w.exec(t, w.q.Stop, ids(), c.scope, c.target)
+				if r := w.cycle(t); r.Recovered != 1 || r.Assigned != 0 {
+					t.Errorf("%+v", r)
+				}
+				orders, err := w.agents.Beat(t.Context(), w.Workspace, agent.Beat{Agent: a, Attempt: 1, Vitals: agent.Vitals{Task: id}})
+				if err != nil || len(orders) != 1 || orders[0].Order != agent.OrderCancel {
+					t.Errorf("orders %+v, %v", orders, err)
+				}
+				if r := w.cycle(t); r.Requeued != 1 || r.Assigned != c.assigned || r.Recovered != 0 {
+					t.Errorf("then %+v", r)
+				}
+				if is := w.get(t, id); is.Retries != 0 || is.Cancelled || (is.Status == task.Assigned) != (c.assigned > 0) || is.Agent == a {
+					t.Errorf("it is %+v", is)
+				}
+				w.sound(t)
+			})
+		})
+	}
+}
+
+// TestAKillSwitchLeavesTheBuiltinWorker to stop by itself: its attempt goes on when the switch is released.
+func TestAKillSwitchLeavesTheBuiltinWorker(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnBuiltin})
+		id := w.create(t, draft("of the built-in worker"))[0]
+		if r := w.cycle(t); r.Assigned != 1 {
+			t.Fatalf("%+v", r)
+		}
+		w.exec(t, w.q.Begin, id)
+		w.exec(t, w.q.Stop, ids(), "workspace", "")
+		w.cycle(t)
+		if is := w.get(t, id); is.Status != task.Running || is.Attempt != 1 {
+			t.Errorf("it is %+v", is)
+		}
+	})
+}
+
 // TestALateAnswerChangesNothing has the task taken away while the gateway thinks.
 func TestALateAnswerChangesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
