@@ -5,11 +5,13 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, lk_plus(lk_now(), $12), $1
 ON CONFLICT (workspace_id, key) DO NOTHING;
 
 -- name: Revive
+-- A row that begins anew is new: a purge is due by the age of the oldest row that has ended.
 INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload, format, status, max_attempts,
   due_at, supersede_key, expires_at, trace_id, execution_id, receiver, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, lk_plus(lk_now(), $12), $13, lk_plus(lk_now(), $14), $15, $16, $17, lk_now(), lk_now())
 ON CONFLICT (workspace_id, key) DO UPDATE SET
-  status = excluded.status, attempts = 0, due_at = excluded.due_at, sent_at = NULL, trace_id = excluded.trace_id, updated_at = lk_now()
+  status = excluded.status, attempts = 0, due_at = excluded.due_at, sent_at = NULL, trace_id = excluded.trace_id,
+  created_at = excluded.created_at, updated_at = lk_now()
  WHERE outbox.status NOT IN ('queued', 'ready', 'sending');
 
 -- name: ReviveNow
@@ -22,6 +24,7 @@ ON CONFLICT (workspace_id, key) DO UPDATE SET
   attempts = CASE WHEN outbox.status IN ('ready', 'sending') THEN outbox.attempts ELSE 0 END,
   due_at = CASE outbox.status WHEN 'sending' THEN outbox.due_at ELSE excluded.due_at END, due_again = (outbox.status = 'sending'), sent_at = NULL,
   trace_id = CASE WHEN outbox.status IN ('ready', 'sending') THEN outbox.trace_id ELSE excluded.trace_id END,
+  created_at = CASE WHEN outbox.status IN ('ready', 'sending') THEN outbox.created_at ELSE excluded.created_at END,
   updated_at = CASE outbox.status WHEN 'sending' THEN outbox.updated_at ELSE lk_now() END
  WHERE outbox.status NOT IN ('queued', 'ready') OR outbox.status = 'ready' AND outbox.due_at > excluded.due_at;
 

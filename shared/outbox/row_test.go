@@ -67,6 +67,32 @@ func TestAKeyIsThereOnce(t *testing.T) {
 	})
 }
 
+// TestARevivedRowIsNew: a row that is wanted again and again for months is not older than what the workspace keeps, so that
+// its age calls for no purge.
+func TestARevivedRowIsNew(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for name, revive := range map[string]func(context.Context, *db.Batch, outbox.Row){"revive": w.s.Revive, "now": w.s.ReviveNow} {
+			id := w.enqueue(t, kick(name))[0]
+			first := w.get(t, id).CreatedAt
+			want := func(what string, created time.Duration) {
+				t.Helper()
+				var b db.Batch
+				revive(t.Context(), &b, kick(name))
+				if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+					t.Fatal(err)
+				}
+				if is := w.get(t, id); is.CreatedAt.Sub(first).Round(time.Hour) != created || is.Status != outbox.Ready {
+					t.Errorf("%s, %s: created %s later, and %s", name, what, is.CreatedAt.Sub(first), is.Status)
+				}
+			}
+			w.Skew.Advance(40 * 24 * time.Hour)
+			want("open", 0)
+			w.become(t, id, outbox.Sent)
+			want("ended", 40*24*time.Hour)
+		}
+	})
+}
+
 // TestARevivedRowIsOfItsNewCause: a kick that has ended and is wanted again leads back to who wants it now. An
 // open one leads back to who wanted it first.
 func TestARevivedRowIsOfItsNewCause(t *testing.T) {
