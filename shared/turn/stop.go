@@ -108,13 +108,20 @@ type Stopper struct{ Runner *Runner }
 // stopLimit is the time limit for one row.
 const stopLimit = 5 * time.Second
 
-var _ outbox.Limited = Stopper{}
+var (
+	_ outbox.Limited = Stopper{}
+	_ outbox.Endless = Stopper{}
+)
+
+// Endless implements [outbox.Endless]: what a person wants stopped is not forgotten, and a turn that has ended ends its row.
+func (Stopper) Endless() bool { return true }
 
 // Limit returns the time limit of Handle.
 func (Stopper) Limit() time.Duration { return stopLimit }
 
 // Handle stops a turn as soon as no transaction holds its lane. It may outlive ctx, within the
-// shared limit of the last writes. If the turn could not be stopped by then, the row is retried.
+// shared limit of the last writes. If the turn could not be stopped by then, the row is retried, after maxAttempts
+// seldom.
 func (s Stopper) Handle(ctx context.Context, c outbox.Claimed) error {
 	var r stopRequest
 	if err := json.Unmarshal(c.Payload, &r); err != nil || r.Execution == "" {
@@ -127,7 +134,12 @@ func (s Stopper) Handle(ctx context.Context, c outbox.Claimed) error {
 		switch {
 		case errors.Is(err, ErrNoTurn), errors.Is(err, db.ErrNoRows):
 			return nil
-		case err == nil, last.Err() == nil && !errors.Is(err, db.ErrUnavailable):
+		case err == nil:
+			return nil
+		case last.Err() == nil && !errors.Is(err, db.ErrUnavailable):
+			if c.Last() {
+				return outbox.LaterIn(seldom, err)
+			}
 			return err
 		case ctx.Err() != nil || !pause(last, poll):
 			return outbox.LaterIn(time.Second, fmt.Errorf("stop turn %s: %w", r.Execution, err))

@@ -17,6 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
@@ -283,6 +284,41 @@ func TestTheStrongerWayToStopATurnHolds(t *testing.T) {
 			}
 			w.mustBeFree(t)
 		}
+	})
+}
+
+// A turn that can't be stopped for whatever reason is stopped as soon as it can be: its row has no last attempt.
+func TestAStopIsNotForgotten(t *testing.T) {
+	onServers(t, func(t *testing.T, w *world) {
+		h := newThinking()
+		w.think(llmtest.Write(t, h.then("One.")))
+		first := w.saying(turn.Turn{Message: "1"})
+		id := <-first.begun
+		<-h.asked
+		c := outbox.Claimed{Workspace: w.Workspace, Attempt: 20, Row: outbox.Row{
+			MaxAttempts: 20, Payload: must(json.Marshal(map[string]string{"execution": id, "mode": "cancel", "by": "user:ada"}))(t),
+		}}
+		var stopper outbox.Handler = turn.Stopper{Runner: w.Runner}
+		if e, ok := stopper.(outbox.Endless); !ok || !e.Endless() {
+			t.Error("an attempt that is cut off may be the last one")
+		}
+		skills := w.Skills
+		w.Skills = func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) {
+			return nil, errors.New("unreadable")
+		}
+		err := stopper.Handle(t.Context(), c)
+		w.Skills = skills
+		if _, later := errors.AsType[*outbox.LaterError](err); !later {
+			t.Errorf("the last attempt ends with %v", err)
+		}
+		if err := stopper.Handle(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+		close(h.answer)
+		if r := first.end(t); r.Status != execution.Cancelled {
+			t.Errorf("it ended as %+v", r)
+		}
+		w.mustBeFree(t)
 	})
 }
 
