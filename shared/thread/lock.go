@@ -119,8 +119,8 @@ func (t *taking) outcome(ctx context.Context, log *slog.Logger) (Outcome, error)
 		return "", fmt.Errorf("lock thread: %w", &execution.EndedError{ID: t.execution, Status: t.asker})
 	}
 	now := t.after[0].Lock
-	if now.Holder != t.execution {
-		log.InfoContext(ctx, "thread refused", "thread", t.thread, "execution", t.execution, "holder", now.Execution(), "age", now.Age)
+	if now.Holder != t.execution { // the caller is told, and may ask each second
+		log.DebugContext(ctx, "thread refused", "thread", t.thread, "execution", t.execution, "holder", now.Execution(), "age", now.Age)
 		return "", &HeldError{Thread: t.thread, Lock: now}
 	}
 	was := t.before

@@ -1,8 +1,11 @@
 package thread_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +42,25 @@ func TestInheritance(t *testing.T) {
 		w.mustHold(t, th)
 		w.mustLock(t, th, child, thread.Acquired)
 	})
+}
+
+// TestARefusalIsNoNews: whoever waits for a thread asks again and again. What changes who holds it is logged.
+func TestARefusalIsNoNews(t *testing.T) {
+	w := newWorld(t, inSQLite(t))
+	var log bytes.Buffer
+	logged, err := thread.New(w.DB, w.runs, w.outbox, ids, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.threads = logged
+	holder, waits, th := w.begin(t, "", false), w.begin(t, "", false), w.open(t, "x")
+	w.mustLock(t, th, holder, thread.Acquired)
+	for range 3 {
+		w.mustRefuse(t, th, waits, holder)
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "thread acquired") {
+		t.Errorf("%d lines: %s", n, log.String())
+	}
 }
 
 func TestAParentThatStoppedWaitingIsNotInheritedFrom(t *testing.T) {
