@@ -84,6 +84,27 @@ func TestAParkedRunOfAPausedObjectiveIsClosed(t *testing.T) {
 	})
 }
 
+// TestAParkedRunIsClosedWithoutAModel: nothing has to be asked for that, so it happens also while no model may be.
+func TestAParkedRunIsClosedWithoutAModel(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, nil)
+		id := w.plan(t, w.addObjective(t, "x", 5), "one")
+		w.set(t, `{"beat_model_calls": 1}`)
+		w.think(pilot(obedient))
+		w.beat(t, slot(1))
+		w.set(t, `{"beat_model_calls": 0}`)
+		w.think(idle(t))
+		if w.beat(t, slot(2)); w.the(t, lane.Objective(id)).Status != execution.Parked {
+			t.Errorf("while its objective is active it is %+v", w.the(t, lane.Objective(id)))
+		}
+		w.changed(t, id, func(ctx context.Context, tx lane.Tx) error { return w.Objectives.Pause(ctx, tx, id, "enough") })
+		w.beat(t, slot(3))
+		if e := w.the(t, lane.Objective(id)); e.Status != execution.Cancelled {
+			t.Errorf("the run is left %+v", e)
+		}
+	})
+}
+
 // TestARunWhosePlanWasReplacedIsNotResumed: the step number now belongs to another plan.
 func TestARunWhosePlanWasReplacedIsNotResumed(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {

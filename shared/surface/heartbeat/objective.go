@@ -83,7 +83,7 @@ func (p *objectiveWork) look(b *db.Batch) {
 // snapshot, or if the work belongs to the other phase. The advance phase sees every objective and
 // comes last, so it resumes both kinds of work: a planning may be interrupted after its plan was
 // stored.
-func (p *objectiveWork) enter(_ context.Context, e *work.Entry) error {
+func (p *objectiveWork) enter(ctx context.Context, e *work.Entry) error {
 	if p.inTheWay(p.operate) {
 		p.phase.Left++
 		p.halted = atWork
@@ -108,6 +108,10 @@ func (p *objectiveWork) enter(_ context.Context, e *work.Entry) error {
 			// The step that it was working on is gone; its number now names a step of another plan.
 			p.dropWhy = "its plan was replaced"
 		case in.Task == advancing.task && p.kind.task == planning.task:
+			return work.ErrNothing
+		case p.muted(ctx) != "": // it is loose, but its objective is active
+			p.phase.Left++
+			p.park(p.muted(ctx))
 			return work.ErrNothing
 		default:
 			p.adopt(in)

@@ -125,7 +125,7 @@ func (b *beat) plan(ctx context.Context, p *Phase) error {
 			unplanned = append(unplanned, d)
 		}
 	}
-	return b.pursue(ctx, p, planning, unplanned)
+	return b.pursue(ctx, p, planning, nil, unplanned)
 }
 
 // advance does the next step of each objective, and closes open executions of loose ones.
@@ -136,7 +136,7 @@ func (b *beat) advance(ctx context.Context, p *Phase) error {
 			!pace.Admits(d.Priority)
 	})
 	p.Left += len(*b.snapshot.due) - len(due)
-	return b.pursue(ctx, p, advancing, slices.Concat(due, b.snapshot.loose()))
+	return b.pursue(ctx, p, advancing, b.snapshot.loose(), due)
 }
 
 // kind is one of the two kinds of work on an objective.
@@ -148,11 +148,16 @@ type kind struct {
 }
 
 // pursue does one kind of work on each objective under its lane, the most urgent first, until a
-// stop condition holds.
-func (b *beat) pursue(ctx context.Context, p *Phase, k kind, due []objective.Due) error {
-	p.Considered = len(due)
-	for i, d := range due {
-		if b.mustStop(ctx, p, len(due)-i, b.muted(ctx)) {
+// stop condition holds. Before, it closes the open executions of loose objectives, for which no model is asked.
+func (b *beat) pursue(ctx context.Context, p *Phase, k kind, loose, due []objective.Due) error {
+	all := slices.Concat(loose, due)
+	p.Considered = len(all)
+	for i, d := range all {
+		why := b.halted
+		if i >= len(loose) {
+			why = b.muted(ctx)
+		}
+		if b.mustStop(ctx, p, len(all)-i, why) {
 			break
 		}
 		if err := b.leave(ctx, p, d.Title, b.work(ctx, p, k, d)); err != nil {
