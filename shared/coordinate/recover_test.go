@@ -461,8 +461,13 @@ func TestOneTaskPerThread(t *testing.T) {
 		if r := w.cycle(t); r.Assigned != 2 {
 			t.Errorf("assigned %d", r.Assigned)
 		}
-		first := w.claim(t, a)
-		w.claim(t, a)
+		first, other := w.claim(t, a), w.claim(t, a)
+		if first.Title != "one" { // both were assigned at once
+			first, other = other, first
+		}
+		if first.Title != "one" || other.Title != "three" {
+			t.Fatalf("claimed %q and %q", first.Title, other.Title)
+		}
 		if _, ok, err := w.c.Claim(t.Context(), w.Workspace, a); ok || err != nil {
 			t.Errorf("a second task of a thread: %v, %v", ok, err)
 		}
