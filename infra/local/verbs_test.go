@@ -394,10 +394,12 @@ func TestPrintedCommandsAreOfTheirWorkspace(t *testing.T) {
 	says(t, h.must(exitFailed, "trace", id, "--workspace", "default").err, "nothing is known of trace "+id+" in workspace default")
 	says(t, h.must(exitFailed, "trace", "hb_0mwpsn9ll_vbajku4yo5").err, "nothing is known of trace hb_0mwpsn9ll_vbajku4yo5 in any workspace")
 
-	says(t, h.feed(`{"token":"`+made.ID+`","holder":"me","ttlSeconds":60}`, "lanes", "acquire", "operate", "-", "--workspace", "shop").out, "fence")
+	says(t, h.feed(`{"token":"`+made.ID+`","holder":"me","ttlSeconds":60}`,
+		"lanes", "acquire", "operate", "-", "--workspace", "shop").out, "fence")
 	h.must(exitDone, "lanes", "acquire", "operate", `{"holder":"me","ttlSeconds":60}`)
 	report := h.must(exitDone, "trigger", "heartbeat").out
-	says(t, report, "Until when at the latest: lanekeeper locks\n", "workspace The shop\noutcome  skipped", "Until when at the latest: lanekeeper locks --workspace 'The shop'\n")
+	says(t, report, "Until when at the latest: lanekeeper locks\n",
+		"workspace The shop\noutcome  skipped", "Until when at the latest: lanekeeper locks --workspace 'The shop'\n")
 	says(t, h.must(exitDone, "locks", "--workspace", "The shop").out, "operate")
 }
 

@@ -102,7 +102,8 @@ var nasty = []string{
 // nastyJSON are values that one of the databases refuses in a JSON column.
 var nastyJSON = []string{
 	`{"a": "\u0000"}`, `{"\u0000": 1, "\u0000\u0000": 2}`, `"\ud800"`, `["\udc00\ud800"]`, `"\\u0000"`, "\"\xff\"", `{"a": 1e400000}`, `[1e-20000]`,
-	`-1E+99999`, `[0e-20000, 0e99999999999, 0.0e-99999999999999999999]`, `{"n": 1.` + strings.Repeat("0", 16_384) + `}`, strings.Repeat("9", 200_000), `{`, `not JSON`, `"a` + "\x00" + `b"`, "\x00", `{"a": 1} {"b": 2}`,
+	`-1E+99999`, `[0e-20000, 0e99999999999, 0.0e-99999999999999999999]`,
+	`{"n": 1.` + strings.Repeat("0", 16_384) + `}`, strings.Repeat("9", 200_000), `{`, `not JSON`, `"a` + "\x00" + `b"`, "\x00", `{"a": 1} {"b": 2}`,
 	strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000), strings.Repeat("[", 11_000) + strings.Repeat("]", 11_000),
 }
 

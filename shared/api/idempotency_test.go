@@ -385,7 +385,8 @@ func TestATurnUnderWayIsNotBegunAgain(t *testing.T) {
 		close(m.goOn)
 		var one, another turned
 		if err := errors.Join(json.Unmarshal((<-first).body, &one), json.Unmarshal(send().body, &another)); err != nil ||
-			one.Answer != "One two." || another.Answer != one.Answer || another.ExecutionID != one.ExecutionID || names.ExecutionID != one.ExecutionID {
+			one.Answer != "One two." || another.Answer != one.Answer || another.ExecutionID != one.ExecutionID ||
+			names.ExecutionID != one.ExecutionID {
 			t.Errorf("first %+v, again %+v, %v", one, another, err)
 		}
 	})

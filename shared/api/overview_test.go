@@ -292,8 +292,10 @@ func TestTheRoutesOfTheEngineRoomAnswer(t *testing.T) {
 // TestAHistogramReachesAsFarAsTimesDo: its buckets begin when they should.
 func TestAHistogramReachesAsFarAsTimesDo(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.must(t, 201, "POST", "/api/v1/budgets", `{"scope":"global","allocated":1000,"periodStart":"2020-01-01T00:00:00Z","periodEnd":"2090-01-01T00:00:00Z"}`, nil)
-		for _, span := range []string{"since=0002-01-01T00:00:00Z", "since=1601-01-01T00:00:00Z", "since=0002-01-01T00:00:00Z&until=9999-12-31T00:00:00Z"} {
+		w.must(t, 201, "POST", "/api/v1/budgets",
+			`{"scope":"global","allocated":1000,"periodStart":"2020-01-01T00:00:00Z","periodEnd":"2090-01-01T00:00:00Z"}`, nil)
+		for _, span := range []string{"since=0002-01-01T00:00:00Z", "since=1601-01-01T00:00:00Z",
+			"since=0002-01-01T00:00:00Z&until=9999-12-31T00:00:00Z"} {
 			var histogram struct {
 				BucketSeconds int64
 				Items         []struct{ At time.Time }

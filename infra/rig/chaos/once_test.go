@@ -21,7 +21,8 @@ func TestAKeyedRequestTakesEffectOnce(t *testing.T) {
 	seed := promise.Seed(t)
 	var deck []int
 	s := newStorm(t, dbtest.OnPostgres, rand.New(rand.NewPCG(seed, 11)), &deck) //nolint:gosec // a test that can be repeated
-	proof := promise.Of(t, "R8", fmt.Sprintf("%d requests with a key, killed at random instants and repeated, on postgres", kills), "1 effect each")
+	proof := promise.Of(t, "R8", fmt.Sprintf("%d requests with a key, killed at random instants and repeated, on postgres", kills),
+		"1 effect each")
 	kinds := []struct{ path, body, count string }{
 		{"/agent-tasks", `{"title":%q}`, `SELECT count(*) FROM agent_tasks WHERE title = $1`},
 		{"/objectives", `{"title":%q}`, `SELECT count(*) FROM agent_objectives WHERE title = $1`},
@@ -32,7 +33,7 @@ func TestAKeyedRequestTakesEffectOnce(t *testing.T) {
 	before, cut := 0, 0
 	for n := range kills {
 		kind, name := kinds[n%len(kinds)], fmt.Sprintf("once-%d", n)
-		event := keyed(kind.path, name, fmt.Sprintf(kind.body, name))
+		event := toURL("POST", kind.path, name, fmt.Sprintf(kind.body, name))
 		inv, err := s.operate.Begin(t.Context(), event, rig.WithTimeout(ample))
 		if err != nil {
 			t.Fatal(err)
@@ -64,19 +65,6 @@ func TestAKeyedRequestTakesEffectOnce(t *testing.T) {
 	if cut == 0 {
 		t.Error("no request was cut off")
 	}
-}
-
-// keyed returns a POST request in the form of a function URL.
-func keyed(path, key, body string) []byte {
-	event, _ := json.Marshal(map[string]any{
-		"version": "2.0", "rawPath": "/api/v1" + path, "body": body,
-		"headers": map[string]string{"authorization": "Bearer " + token, "content-type": "application/json", "idempotency-key": key},
-		"requestContext": map[string]any{
-			"stage": "$default", "domainName": "u7x.lambda-url.eu-central-1.on.aws",
-			"http": map[string]string{"method": "POST", "sourceIp": "198.51.100.7"},
-		},
-	})
-	return event
 }
 
 // answerOf sends a request to operate and returns the status of its response.

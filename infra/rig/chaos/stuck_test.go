@@ -216,18 +216,26 @@ func (s *storm) ask(ctx context.Context, method, path, body string, into any) (s
 	return s.askOf(ctx, s.operate, method, path, body, into)
 }
 
-// askOf is ask of a function.
-func (s *storm) askOf(ctx context.Context, f *rig.Function, method, path, body string, into any) (status int, ok bool) {
+// toURL returns a request to the API in the form of a function URL; key "" means no Idempotency-Key.
+func toURL(method, path, key, body string) []byte {
 	path, query, _ := strings.Cut(path, "?")
+	headers := map[string]string{"authorization": "Bearer " + token, "content-type": "application/json"}
+	if key != "" {
+		headers["idempotency-key"] = key
+	}
 	event, _ := json.Marshal(map[string]any{
-		"version": "2.0", "rawPath": "/api/v1" + path, "rawQueryString": query, "body": body,
-		"headers": map[string]string{"authorization": "Bearer " + token, "content-type": "application/json"},
+		"version": "2.0", "rawPath": "/api/v1" + path, "rawQueryString": query, "body": body, "headers": headers,
 		"requestContext": map[string]any{
 			"stage": "$default", "domainName": "u7x.lambda-url.eu-central-1.on.aws",
 			"http": map[string]string{"method": method, "sourceIp": "198.51.100.7"},
 		},
 	})
-	inv, err := s.begin(ctx, f, event)
+	return event
+}
+
+// askOf is ask of a function.
+func (s *storm) askOf(ctx context.Context, f *rig.Function, method, path, body string, into any) (status int, ok bool) {
+	inv, err := s.begin(ctx, f, toURL(method, path, "", body))
 	if err != nil {
 		return 0, false
 	}
