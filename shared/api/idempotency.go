@@ -115,7 +115,7 @@ func (i *idempotency) once(rt keyed, next http.Handler) http.Handler {
 		case found.request != c.request:
 			i.server.refuse(w, r, keyReused)
 		case !found.done:
-			i.server.refuse(w, r, i.inUse(r.Context(), rt, c.newID(found.first)))
+			i.underWay(rt, c.newID(found.first), w, r, next)
 		case found.body == nil:
 			i.server.refuse(w, r, notKept)
 		default:
@@ -124,15 +124,21 @@ func (i *idempotency) once(rt keyed, next http.Handler) http.Handler {
 	})
 }
 
-// inUse returns the problem of a request that is still worked on. If an execution works on it, the problem names the
-// execution, which the client can follow, also if the process of the request has died.
-func (i *idempotency) inUse(ctx context.Context, rt keyed, id string) *problem.Problem {
+// underWay answers a request that is still worked on. If an execution works on it, the problem names the execution,
+// which the client can follow, also if the process of the request has died. If that execution has ended, the handler
+// answers: it finds the execution, and can't begin it again.
+func (i *idempotency) underWay(rt keyed, id string, w http.ResponseWriter, r *http.Request, next http.Handler) {
+	p := keyInUse
 	if rt.within > 0 {
-		if e, err := i.server.Runs.Get(ctx, workspace(ctx), id); err == nil {
-			return doingBy(e.ID)
+		if e, err := i.server.Runs.Get(r.Context(), workspace(r.Context()), id); err == nil {
+			if e.Status.Ended() {
+				next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), claimedKey{}, id)))
+				return
+			}
+			p = doingBy(e.ID)
 		}
 	}
-	return keyInUse
+	i.server.refuse(w, r, p)
 }
 
 // visible reports whether s is a valid key: 1 to 255 visible ASCII characters.

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -388,6 +389,29 @@ func TestATurnUnderWayIsNotBegunAgain(t *testing.T) {
 			one.Answer != "One two." || another.Answer != one.Answer || another.ExecutionID != one.ExecutionID ||
 			names.ExecutionID != one.ExecutionID {
 			t.Errorf("first %+v, again %+v, %v", one, another, err)
+		}
+	})
+}
+
+// The process of a request died, and another one has finished its turn. The repeated request gets the answer at once,
+// although the key is held for as long as a turn may take.
+func TestATurnThatEndedAnswersAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for path, want := range map[string]int{operatePath: 200, "/api/v1/skills/look/run": 409} {
+			body := map[string]string{operatePath: `{"message":"once"}`}[path]
+			var names [2]struct{ ExecutionID, Code string }
+			for i := range names {
+				got := w.callWith(t, http.MethodPost, path, admin, cmp.Or(body, "{}"), "Idempotency-Key", "k")
+				if err := json.Unmarshal(got.body, &names[i]); err != nil || got.status != []int{200, want}[i] {
+					t.Errorf("%s: %d %s", path, got.status, got.body)
+				}
+				if _, err := w.Deps.DB.Exec(t.Context(), w.Workspace, idempotencyQueries(t).LoseAnswers); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if names[0].ExecutionID == "" || names[1].ExecutionID != names[0].ExecutionID || names[1].Code == "in_progress" {
+				t.Errorf("%s: %+v", path, names)
+			}
 		}
 	})
 }
