@@ -405,8 +405,10 @@ func TestATurnThatEndedAnswersAtOnce(t *testing.T) {
 				if err := json.Unmarshal(got.body, &names[i]); err != nil || got.status != []int{200, want}[i] {
 					t.Errorf("%s: %d %s", path, got.status, got.body)
 				}
-				if _, err := w.Deps.DB.Exec(t.Context(), w.Workspace, idempotencyQueries(t).LoseAnswers); err != nil {
-					t.Fatal(err)
+				for _, q := range []db.Query{idempotencyQueries(t).LoseAnswers, idempotencyQueries(t).HoldKeys} {
+					if _, err := w.Deps.DB.Exec(t.Context(), w.Workspace, q); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 			if names[0].ExecutionID == "" || names[1].ExecutionID != names[0].ExecutionID || names[1].Code == "in_progress" {
@@ -598,7 +600,7 @@ func recorderOf(w http.ResponseWriter) *httptest.ResponseRecorder {
 	}
 }
 
-func idempotencyQueries(t testing.TB) (q struct{ KeptRows, CountKeys, LoseAnswers db.Query }) {
+func idempotencyQueries(t testing.TB) (q struct{ KeptRows, CountKeys, LoseAnswers, HoldKeys db.Query }) {
 	t.Helper()
 	files, err := fs.Sub(idempotencyData, "testdata/idempotency")
 	if err == nil {

@@ -8,3 +8,6 @@ SELECT count(*) FROM idempotency_keys WHERE workspace_id = $1;
 UPDATE idempotency_keys
    SET status = 'running', claimed_until = lk_plus(created_at, 1), response_status = NULL, response_headers = NULL, response_body = NULL
  WHERE workspace_id = $1;
+
+-- name: HoldKeys
+UPDATE idempotency_keys SET claimed_until = lk_plus(lk_now(), 600000) WHERE workspace_id = $1;
