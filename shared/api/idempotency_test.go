@@ -361,6 +361,35 @@ func TestACommittedEffectIsNotRepeated(t *testing.T) {
 	})
 }
 
+// A process dies after it has acquired a lane, and before it stored the hold's token. The repeated request gets the
+// same hold, and not another one's.
+func TestACommittedHoldIsGivenAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		acquire := func(key string) result {
+			const body = `{"holder":"once","ttlSeconds":3600}`
+			return w.callWith(t, http.MethodPost, lanes("build", "acquire"), admin, body, "Idempotency-Key", key)
+		}
+		var holds [3]struct {
+			Token string
+			Fence int64
+		}
+		for i := range holds {
+			got := acquire("k")
+			if err := json.Unmarshal(got.body, &holds[i]); err != nil || got.status != 200 || uuid.Validate(holds[i].Token) != nil {
+				t.Fatalf("%d %s", got.status, got.body)
+			}
+			w.loses(t)
+		}
+		if holds[1] != holds[0] || holds[2] != holds[0] {
+			t.Errorf("the holds are %+v", holds)
+		}
+		if other := acquire("other"); other.status != 409 {
+			t.Errorf("another request: %d %s", other.status, other.body)
+		}
+		w.must(t, 200, http.MethodPost, lanes("build", "release"), `{"token":"`+holds[0].Token+`"}`, nil)
+	})
+}
+
 // A repeated request that takes its key over while the turn is under way does not begin it again. It gets the answer
 // once there is one.
 func TestATurnUnderWayIsNotBegunAgain(t *testing.T) {

@@ -1,11 +1,17 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -234,13 +240,32 @@ func (s *server) acquireLane(ctx context.Context, in *acquireInput) (*answer[hol
 		return nil, err
 	}
 	h, err := s.Lanes.Acquire(ctx, lane.Request{
-		Workspace: workspace(ctx), Lane: name, Holder: lane.Holder(in.Body.Holder), Token: in.Body.Token,
+		Workspace: workspace(ctx), Lane: name, Holder: lane.Holder(in.Body.Holder), Token: cmp.Or(in.Body.Token, s.holdToken(ctx)),
 		TTL: time.Duration(in.Body.TTL) * time.Second,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return answered(holdAnswer{Lane: name, Token: h.Token, Fence: h.Fence, ExpiresAt: h.Until().UTC(), WantedBy: h.WantedBy()}), nil
+}
+
+// holdToken returns the token for a request with an Idempotency-Key: the same one each time, so that a repeated
+// request gets the hold of the first, and one that nobody can compute. It is empty without such a key, and where
+// the installation has no key to compute it with; then the token is a new one.
+func (s *server) holdToken(ctx context.Context) string {
+	id := claimedID(ctx)
+	if id == "" {
+		return ""
+	}
+	key, err := s.AgentTokens.Keys.AgentKey(ctx, workspace(ctx))
+	if err != nil {
+		return ""
+	}
+	mac := hmac.New(sha256.New, key)
+	_, _ = io.WriteString(mac, "lane token "+id) // never fails
+	token := uuid.UUID(mac.Sum(nil)[:16])
+	token[6], token[8] = token[6]&0x0f|4<<4, token[8]&0x3f|0b10<<6
+	return token.String()
 }
 
 // HoldToken proves a hold.
