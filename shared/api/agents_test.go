@@ -449,7 +449,7 @@ func TestABrokenClaimLeavesOthersAttempts(t *testing.T) {
 		var w *world
 		w = newWorld(t, e, func(d *api.Deps) {
 			all, given := *d, false
-			d.Claim = func(ctx context.Context, ws db.Workspace, agent string) (task.Task, bool, error) {
+			d.Claim = func(ctx context.Context, ws db.Workspace, agent, _ string) (task.Task, bool, error) {
 				if given {
 					return task.Task{}, false, nil
 				}

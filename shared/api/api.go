@@ -70,8 +70,8 @@ type Deps struct {
 	// Beat runs one heartbeat.
 	Beat func(context.Context, heartbeat.Tick) (heartbeat.Report, error)
 	// Claim gives an agent that asks for work its next task, which runs from then on; false: there is
-	// none. Nil: no coordinator is wired.
-	Claim func(ctx context.Context, ws db.Workspace, agent string) (task.Task, bool, error)
+	// none. entry is the id of the entry in the task's log that says so; empty: a new one. Nil: no coordinator is wired.
+	Claim func(ctx context.Context, ws db.Workspace, agent, entry string) (task.Task, bool, error)
 	// BeatEvery is the interval of the heartbeat's schedule; zero: it is not known.
 	BeatEvery time.Duration
 	// KeepOverview is how long an overview of a workspace is answered again without a look at the

@@ -390,6 +390,36 @@ func TestACommittedHoldIsGivenAgain(t *testing.T) {
 	})
 }
 
+// A process dies after an agent has taken a task, and before it was told. The repeated claim gets the same task for
+// as long as that runs, and takes no second one.
+func TestACommittedClaimTakesOneTask(t *testing.T) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, func(d *api.Deps) { d.Claim = d.Coordinator.Claim })
+		w.must(t, 201, http.MethodPut, agentsPath+"/"+working, `{"name":"scout","spawner":"pull","maxConcurrentTasks":3}`, nil)
+		for range 2 {
+			w.must(t, 201, http.MethodPost, agentTasks, `{"title":"work"}`, nil)
+		}
+		claims := func() (is taskTold) {
+			t.Helper()
+			w.must(t, 200, http.MethodPost, agentsPath+"/"+working+"/heartbeat", `{"status":"WORKING"}`, nil)
+			got := w.callWith(t, http.MethodPost, agentsPath+"/"+working+"/claim", admin, `{}`, "Idempotency-Key", "k")
+			if err := json.Unmarshal(got.body, &is); err != nil || got.status != 200 {
+				t.Fatalf("%d %s", got.status, got.body)
+			}
+			w.loses(t)
+			return is
+		}
+		first := claims()
+		if again := claims(); again.ID != first.ID || again.Attempt != first.Attempt || again.Status != "RUNNING" {
+			t.Errorf("again %+v, first %+v", again, first)
+		}
+		w.must(t, 200, http.MethodPost, agentTasks+"/"+first.ID+"/complete", `{}`, nil)
+		if next := claims(); next.ID == first.ID || next.Attempt != 1 {
+			t.Errorf("then %+v", next)
+		}
+	})
+}
+
 // A repeated request that takes its key over while the turn is under way does not begin it again. It gets the answer
 // once there is one.
 func TestATurnUnderWayIsNotBegunAgain(t *testing.T) {

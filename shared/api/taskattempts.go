@@ -88,9 +88,22 @@ func (s *server) claimTask(ctx context.Context, in *claimInput) (*claimed, error
 	return &claimed{Status: http.StatusNoContent}, nil
 }
 
-// nextTask returns a task that runs and that the agent does not know of, or its next one.
+// nextTask returns a task that runs and that the agent does not know of, or its next one. A task that an earlier
+// execution of the same request, with its Idempotency-Key, has taken is of the first kind.
 func (s *server) nextTask(ctx context.Context, in *claimInput) (task.Task, bool, error) {
-	ws := workspace(ctx)
+	ws, entry := workspace(ctx), claimedID(ctx)
+	if entry != "" {
+		at, number, err := s.Tasks.OfEntry(ctx, ws, entry)
+		if err != nil {
+			return task.Task{}, false, err
+		}
+		if at != "" {
+			if t, runs, err := s.runsFor(ctx, in.ID, at, number); err != nil || runs {
+				return t, runs, err
+			}
+			entry = "" // it has ended: the next one is another task's
+		}
+	}
 	if in.Body != nil && in.Body.Attempts != nil {
 		runs, err := s.Agents.Running(ctx, ws, in.ID)
 		if err != nil {
@@ -100,16 +113,18 @@ func (s *server) nextTask(ctx context.Context, in *claimInput) (task.Task, bool,
 			if slices.ContainsFunc(*in.Body.Attempts, func(n attemptName) bool { return n.TaskID == at.Task && n.Attempt == at.Number }) {
 				continue
 			}
-			t, err := s.Tasks.Get(ctx, ws, at.Task)
-			if err != nil {
-				return task.Task{}, false, err
-			}
-			if t.Agent == in.ID && t.Attempt == at.Number && t.Status == task.Running { // it may have changed between the reads
-				return t, true, nil
+			if t, runs, err := s.runsFor(ctx, in.ID, at.Task, at.Number); err != nil || runs { // it may have ended since it was read
+				return t, runs, err
 			}
 		}
 	}
-	return s.Claim(ctx, ws, in.ID)
+	return s.Claim(ctx, ws, in.ID, entry)
+}
+
+// runsFor returns a task, and whether it runs in an attempt of an agent.
+func (s *server) runsFor(ctx context.Context, agent, id string, attempt int) (task.Task, bool, error) {
+	t, err := s.Tasks.Get(ctx, workspace(ctx), id)
+	return t, err == nil && t.Agent == agent && t.Attempt == attempt && t.Status == task.Running, err
 }
 
 // broken ends an agent's attempt whose input names a secret that is not there: no retry helps. It

@@ -105,7 +105,7 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	t.Cleanup(client.CloseIdleConnections)
 	all.Endpoints.Sender.Client = client
 	all.AgentTokens = &auth.AgentTokens{Keys: &auth.DerivedKeys{Master: sessionKey}, Agents: all.Agents, Clock: time.Now}
-	all.Claim = func(ctx context.Context, ws db.Workspace, agent string) (task.Task, bool, error) {
+	all.Claim = func(ctx context.Context, ws db.Workspace, agent, _ string) (task.Task, bool, error) {
 		return claim(ctx, all, ws, agent)
 	}
 	all.Operate = operated(all)

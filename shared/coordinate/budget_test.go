@@ -96,7 +96,7 @@ func TestBudgetsBoundAssignments(t *testing.T) {
 			t.Fatalf("claimed %q", is.Title)
 		}
 		w.claim(t, a)
-		if _, ok, err := w.c.Claim(t.Context(), w.Workspace, a); ok || err != nil {
+		if _, ok, err := w.c.Claim(t.Context(), w.Workspace, a, ""); ok || err != nil {
 			t.Fatalf("a claim beyond the budget: %v, %v", ok, err)
 		}
 		if err := w.complete(t, of[1], 1); err != nil {
@@ -263,7 +263,7 @@ func TestWhatAClaimCosts(t *testing.T) {
 			t.Errorf("a claim took %d statements in %d round trips, want 22 in 6", cost.Statements, cost.RoundTrips)
 		}
 		before = w.DB.Stats()
-		if _, ok, err := w.c.Claim(t.Context(), w.Workspace, a); ok || err != nil {
+		if _, ok, err := w.c.Claim(t.Context(), w.Workspace, a, ""); ok || err != nil {
 			t.Fatalf("claimed once more: %v, %v", ok, err)
 		}
 		if cost := w.DB.Stats().Sub(before); cost.Statements > 6 || cost.RoundTrips > 2 {

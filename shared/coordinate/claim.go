@@ -1,6 +1,7 @@
 package coordinate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,12 +19,13 @@ const claimable = 32
 const triesToClaim = 6
 
 // Claim gives an agent that asks for work its oldest assignment that it has not begun, else a due task,
-// and makes that RUNNING. It returns false if there is none. The caller has checked who asks.
-func (c *Coordinator) Claim(ctx context.Context, ws db.Workspace, id string) (t task.Task, ok bool, err error) {
+// and makes that RUNNING. It returns false if there is none. The caller has checked who asks. entry is the id of the
+// entry in the task's log that says that the attempt began, new to the workspace; empty: a new one.
+func (c *Coordinator) Claim(ctx context.Context, ws db.Workspace, id, entry string) (t task.Task, ok bool, err error) {
 	for try := 1; ; try++ {
 		err = c.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
 			t, ok = task.Task{}, false
-			t, ok, err = c.claim(ctx, tx, id)
+			t, ok, err = c.claim(ctx, tx, id, cmp.Or(entry, c.IDs()))
 			return err
 		})
 		switch {
@@ -38,7 +40,7 @@ func (c *Coordinator) Claim(ctx context.Context, ws db.Workspace, id string) (t 
 }
 
 // claim returns the task that the agent now runs. It returns false if there is none.
-func (c *Coordinator) claim(ctx context.Context, tx Tx, id string) (task.Task, bool, error) {
+func (c *Coordinator) claim(ctx context.Context, tx Tx, id, entry string) (task.Task, bool, error) {
 	v := c.view(tx.Later(), id, id)
 	var assigned []candidate
 	if err := tx.Each(ctx, func(scan db.Scan) error {
@@ -50,20 +52,22 @@ func (c *Coordinator) claim(ctx context.Context, tx Tx, id string) (task.Task, b
 		return task.Task{}, false, err
 	}
 	if len(assigned) > 0 {
-		return c.started(ctx, tx, assigned[0].ID, assigned[0].Attempt, id, func() error { return nil })
+		return c.started(ctx, tx, assigned[0].ID, assigned[0].Attempt, id, entry, func() error { return nil })
 	}
 	p := newPool(v.all, v.locked, v.queues, v.circuits, true)
 	if served := p.served(); p.free() > 0 && len(served) > 0 {
-		return c.claimDue(ctx, tx, p, served)
+		return c.claimDue(ctx, tx, p, served, entry)
 	}
 	return task.Task{}, false, nil
 }
 
 // started makes an assignment RUNNING and returns its task. given says whether what was queued before has
 // done all that it should.
-func (c *Coordinator) started(ctx context.Context, tx Tx, id string, attempt int, agent string, given func() error) (task.Task, bool, error) {
+func (c *Coordinator) started(
+	ctx context.Context, tx Tx, id string, attempt int, agent, entry string, given func() error,
+) (task.Task, bool, error) {
 	begun := tx.Later().Exec(c.q.Start, id, attempt, nil)
-	c.began(ctx, tx.Later(), id, attempt, agent, "")
+	c.began(ctx, tx.Later(), entry, id, attempt, agent, "")
 	t, err := c.Tasks.GetIn(ctx, tx, id)
 	if err == nil {
 		err = given()
@@ -75,7 +79,7 @@ func (c *Coordinator) started(ctx context.Context, tx Tx, id string, attempt int
 }
 
 // claimDue assigns the first due task that the agent can do and that is paid for, and begins it.
-func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []string) (none task.Task, ok bool, err error) {
+func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []string, entry string) (none task.Task, ok bool, err error) {
 	var due []candidate
 	if err := tx.Each(ctx, candidates(&due), c.q.Candidates, encode(served), claimable); err != nil || len(due) == 0 {
 		return none, false, err
@@ -116,7 +120,7 @@ func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []str
 		return none, false, nil
 	}
 	given := c.give(ctx, tx.Later(), list, money, false)
-	return c.started(ctx, tx, list[0].ID, list[0].attempt(), list[0].to.ID, given)
+	return c.started(ctx, tx, list[0].ID, list[0].attempt(), list[0].to.ID, entry, given)
 }
 
 // Begin makes an assignment RUNNING, unless it is not ASSIGNED in this attempt any more. The built-in
@@ -140,14 +144,14 @@ func (c *Coordinator) begin(ctx context.Context, tx Tx, id string, attempt int, 
 	if session != "" {
 		tx.Later().Exec(c.q.Session, id, attempt, session)
 	}
-	c.began(ctx, tx.Later(), id, attempt, agent, session)
+	c.began(ctx, tx.Later(), c.IDs(), id, attempt, agent, session)
 	return nil
 }
 
 // began adds to a batch the row of the log that says that an attempt began.
-func (c *Coordinator) began(ctx context.Context, b *db.Batch, id string, attempt int, agent, session string) {
+func (c *Coordinator) began(ctx context.Context, b *db.Batch, entry, id string, attempt int, agent, session string) {
 	l := line{
-		Log: c.IDs(), ID: id, Level: task.Info, Event: task.Transition, Message: fmt.Sprintf("attempt %d began", attempt),
+		Log: entry, ID: id, Level: task.Info, Event: task.Transition, Message: fmt.Sprintf("attempt %d began", attempt),
 		Was: opt(string(task.Assigned)), Becomes: opt(string(task.Running)), Attempt: opt(attempt), Agent: opt(agent), Session: opt(session),
 	}
 	b.Exec(c.q.Logs, encode([]line{l}), "agent:"+agent, traced(ctx))

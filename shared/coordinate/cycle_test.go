@@ -37,7 +37,7 @@ func TestATaskGoesThroughTheCycle(t *testing.T) {
 		if r := w.cycle(t); r.Assigned != 0 || r.Running != 1 {
 			t.Fatalf("while it runs: %+v", r)
 		}
-		if _, ok, err := w.c.Claim(t.Context(), w.Workspace, a); ok || err != nil {
+		if _, ok, err := w.c.Claim(t.Context(), w.Workspace, a, ""); ok || err != nil {
 			t.Fatalf("a full agent claims: %v, %v", ok, err)
 		}
 		if err := w.complete(t, first, 1); err != nil {

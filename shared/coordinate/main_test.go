@@ -205,7 +205,7 @@ func (w world) leap(t testing.TB, d time.Duration) coordinate.Report {
 // claim claims a task for an agent, and fails if there is none.
 func (w world) claim(t testing.TB, agent string) task.Task {
 	t.Helper()
-	is, ok, err := w.c.Claim(t.Context(), w.Workspace, agent)
+	is, ok, err := w.c.Claim(t.Context(), w.Workspace, agent, "")
 	if err != nil || !ok {
 		t.Fatalf("claim: %v, %v", ok, err)
 	}

@@ -339,7 +339,7 @@ func TestAStoppedAgentBeginsNothing(t *testing.T) {
 			t.Fatalf("the task is %s", is.Status)
 		}
 		w.exec(t, w.q.Stop, ids(), "agent", "stopped")
-		if is, ok, err := w.c.Claim(t.Context(), w.Workspace, a); ok || err != nil {
+		if is, ok, err := w.c.Claim(t.Context(), w.Workspace, a, ""); ok || err != nil {
 			t.Errorf("a stopped agent gets %+v, %v", is, err)
 		}
 		if r := w.pass(t, 6*time.Minute, func() { w.exec(t, w.q.BeatAll) }); r.Unclaimed != 1 {
@@ -468,7 +468,7 @@ func TestOneTaskPerThread(t *testing.T) {
 		if first.Title != "one" || other.Title != "three" {
 			t.Fatalf("claimed %q and %q", first.Title, other.Title)
 		}
-		if _, ok, err := w.c.Claim(t.Context(), w.Workspace, a); ok || err != nil {
+		if _, ok, err := w.c.Claim(t.Context(), w.Workspace, a, ""); ok || err != nil {
 			t.Errorf("a second task of a thread: %v, %v", ok, err)
 		}
 		if err := w.complete(t, first.ID, 1); err != nil {

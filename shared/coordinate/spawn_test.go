@@ -146,7 +146,7 @@ func TestAnOldSessionClaimsNoStart(t *testing.T) {
 		a := w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnHTTP, MaxConcurrentTasks: 2})[0]
 		id := w.create(t, draft("started"))[0]
 		w.cycle(t)
-		if is, ok, err := w.c.Claim(t.Context(), w.Workspace, a); ok || err != nil {
+		if is, ok, err := w.c.Claim(t.Context(), w.Workspace, a, ""); ok || err != nil {
 			t.Errorf("claimed %+v, %v", is, err)
 		}
 		w.drain(t, w.sender(t, g, "127.0.0.1"))
@@ -311,7 +311,7 @@ func TestAKillSwitchEndsAttempts(t *testing.T) {
 			onEach(t, func(t *testing.T, w world) {
 				a := w.register(t, agent.Agent{Name: "a"})[0]
 				id := w.create(t, draft("external"))[0]
-				if got, ok, err := w.c.Claim(t.Context(), w.Workspace, a); err != nil || !ok || got.ID != id {
+				if got, ok, err := w.c.Claim(t.Context(), w.Workspace, a, ""); err != nil || !ok || got.ID != id {
 					t.Fatal(got.ID, ok, err)
 				}
 				w.register(t, agent.Agent{Name: "b"})

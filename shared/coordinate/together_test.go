@@ -208,7 +208,7 @@ func (w world) work(t testing.TB, ws db.Workspace, agents []string, all int, unt
 	for completed < all && time.Now().Before(until) {
 		idle := true
 		for _, a := range agents {
-			is, ok, err := w.c.Claim(ctx, ws, a)
+			is, ok, err := w.c.Claim(ctx, ws, a, "")
 			if errors.Is(err, db.ErrUnavailable) {
 				continue // SQLite's file was locked for too long: an agent asks again
 			}
@@ -384,7 +384,7 @@ func TestRandomGraphsRunInOrder(t *testing.T) {
 				one.cycle(t)
 				idle := true
 				for {
-					is, ok, err := one.c.Claim(t.Context(), one.Workspace, a)
+					is, ok, err := one.c.Claim(t.Context(), one.Workspace, a, "")
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -165,6 +165,7 @@ type queries struct {
 	Edges, AddEdges, DeleteEdges                 db.Query
 	Touch, TouchSome, Conflict                   db.Query
 	Log, Logs, OpenDependencies, ThreadTask      db.Query
+	OfEntry                                      db.Query
 	FirstDependencies, ThreadTasks, Near, Within db.Query
 	Origin, Wanted                               db.Query
 	SealedInput, SealedInputs, ResealInput       db.Query
@@ -209,6 +210,15 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Task, erro
 	var found []Task
 	err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id, true)
 	return first(found, err)
+}
+
+// OfEntry returns which attempt of which task an entry of the log is about; empty: there is no such entry.
+func (s *Store) OfEntry(ctx context.Context, ws db.Workspace, id string) (task string, attempt int, err error) {
+	err = s.db.Each(ctx, ws, func(scan db.Scan) error { return scan(&task, &attempt) }, s.q.OfEntry, id)
+	if err != nil {
+		return "", 0, fmt.Errorf("read what an entry of a task's log is about: %w", err)
+	}
+	return task, attempt, nil
 }
 
 // Origin returns the trace in which a task was created; empty: none is known.

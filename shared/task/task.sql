@@ -167,6 +167,9 @@ SELECT o.id, o.title, o.status
   JOIN agent_tasks o ON o.workspace_id = t.workspace_id AND o.thread_id = t.thread_id AND o.status IN ('ASSIGNED', 'RUNNING') AND o.id <> t.id
  WHERE t.workspace_id = $1 AND t.id = $2;
 
+-- name: OfEntry
+SELECT task_id, coalesce(attempt, 0) FROM agent_task_logs WHERE workspace_id = $1 AND id = $2;
+
 -- name: Origin
 -- The trace in which a task was created.
 SELECT trace_id FROM agent_task_logs

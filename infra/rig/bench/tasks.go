@@ -97,7 +97,7 @@ func (h *hand) create(ctx context.Context, n int) error {
 }
 
 func (h *hand) claim(ctx context.Context) (task.Task, error) {
-	t, ok, err := h.c.Claim(ctx, h.ws, h.agent)
+	t, ok, err := h.c.Claim(ctx, h.ws, h.agent, "")
 	if err == nil && !ok {
 		err = fmt.Errorf("there was nothing to claim in workspace %s", h.ws)
 	}

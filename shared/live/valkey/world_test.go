@@ -86,7 +86,7 @@ func (w *world) create(t testing.TB, title string, priority int) string {
 
 func (w *world) claim(t testing.TB, id string) (task.Task, bool) {
 	t.Helper()
-	got, there, err := w.c.Claim(t.Context(), w.Workspace, id)
+	got, there, err := w.c.Claim(t.Context(), w.Workspace, id, "")
 	must(t, err)
 	return got, there
 }
