@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
@@ -92,6 +95,7 @@ func (t *Task) check(ctx context.Context) error {
 	tellsNothing(ctx, bad, "inputContext", t.Input)
 	object(bad, "metadata", &t.Metadata, MaxMetadata)
 	tellsNothing(ctx, bad, "metadata", t.Metadata)
+	t.Metadata = plainComplexity(t.Metadata)
 	t.Tags = tags(ctx, bad, t.Tags)
 	for _, edges := range []struct {
 		field string
@@ -101,6 +105,32 @@ func (t *Task) check(ctx context.Context) error {
 		bad.If(len(*edges.of) > MaxEdges, edges.field, "may be 100 tasks at most")
 	}
 	return bad.OrNil()
+}
+
+// maxComplexity is the highest complexity that counts.
+const maxComplexity = 1000
+
+// plainComplexity writes a complexity with an exponent or many digits as a whole number, because the databases read
+// such a number differently. The rest of the metadata stays as it is.
+func plainComplexity(metadata json.RawMessage) json.RawMessage {
+	if !json.Valid(metadata) {
+		return metadata
+	}
+	sc := jsonscan.New(string(metadata))
+	var edits []jsonscan.Edit
+	named := false
+	for t, ok := sc.Next(); ok; t, ok = sc.Next() {
+		if number := sc.Text[t.Start:t.End]; named && t.Kind == '0' && (len(number) > 9 || strings.ContainsAny(number, "eE")) {
+			if n, err := strconv.ParseFloat(number, 64); err == nil && n > 0 {
+				edits = append(edits, jsonscan.Edit{Start: t.Start, End: t.End, With: strconv.Itoa(int(min(math.Ceil(n), maxComplexity)))})
+			}
+		}
+		named = t.Name && sc.Depth() == 1 && sc.Decoded(t) == "complexity"
+	}
+	if edits == nil {
+		return metadata
+	}
+	return json.RawMessage(jsonscan.Apply(sc.Text, edits))
 }
 
 // distinct returns sorted ids in their usual spelling, each once.

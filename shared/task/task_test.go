@@ -18,6 +18,27 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
+// TestAComplexityIsStoredAsAllReadIt: the databases read a number with an exponent or with many digits differently.
+func TestAComplexityIsStoredAsAllReadIt(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for given, stored := range map[string]string{
+			`{"complexity":1e2,"n":1e2}`:                        `{"complexity":100,"n":1e2}`,
+			`{"a":{"complexity":1E2},"complexity":12345678901}`: `{"a":{"complexity":1E2},"complexity":1000}`,
+			`{"complexity":2.00000000001}`:                      `{"complexity":3}`,
+			`{"complexity":1e-9}`:                               `{"complexity":1}`,
+			`{"complexity":7.25}`:                               `{"complexity":7.25}`,
+			`{"complexity":-1e2}`:                               `{"complexity":-1e2}`,
+			`{"complexity":"1e2"}`:                              `{"complexity":"1e2"}`,
+		} {
+			d := draft("a task")
+			d.Metadata = json.RawMessage(given)
+			if is := w.create(t, d); string(is.Metadata) != stored {
+				t.Errorf("%s is stored as %s", given, is.Metadata)
+			}
+		}
+	})
+}
+
 func TestCreate(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		first := w.create(t, draft("first"))
