@@ -38,7 +38,7 @@ SELECT id, agent, surface, skill_name, skill_id, status, input, output, error_me
   FROM agent_activity
  WHERE workspace_id = $1 AND skill_name LIKE '%.%' AND (input ->> 'by') IS NOT NULL
    AND (CAST($2 AS text) IS NULL OR input ->> 'by' = $2)
-   AND (CAST($3 AS text) IS NULL OR skill_name = $3 OR skill_name LIKE CAST($3 AS text) || '.%')
+   AND (CAST($3 AS text) IS NULL OR skill_name = $3 OR substr(skill_name, 1, length(CAST($3 AS text)) + 1) = CAST($3 AS text) || '.')
    AND created_at >= $4 AND created_at < $5
    AND (created_at, id) < ($6, $7)
  ORDER BY created_at DESC, id DESC

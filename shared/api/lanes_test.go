@@ -308,6 +308,12 @@ func TestForceRelease(t *testing.T) {
 			audit.Items[1].Summary != "force release lane: reason it hangs" {
 			t.Errorf("audit: %+v", audit)
 		}
+		for action, n := range map[string]int{"lane": 2, "lan_": 0, "%": 0, "lane_force": 0, "lane.force%": 0, "Lane": 0} {
+			w.must(t, 200, http.MethodGet, "/api/v1/audit?action="+url.QueryEscape(action), "", &audit)
+			if len(audit.Items) != n {
+				t.Errorf("%s finds %+v", action, audit)
+			}
+		}
 		var in struct{ Lane, Reason, By string }
 		var out struct {
 			Released bool
