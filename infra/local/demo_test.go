@@ -155,7 +155,7 @@ func begunOnly(h home) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	d, err := open(h.t.Context(), cfg, 0) // the folder and an empty file
+	d, err := open(h.t.Context(), cfg, 0, false) // the folder and an empty file
 	if err == nil {
 		err = d.Close()
 	}
@@ -163,7 +163,7 @@ func begunOnly(h home) {
 		_, err = bringUp(h.t.Context(), cfg, slog.New(slog.DiscardHandler))
 	}
 	if err == nil {
-		d, err = open(h.t.Context(), cfg, migrations.Latest())
+		d, err = open(h.t.Context(), cfg, migrations.Latest(), false)
 	}
 	if err != nil {
 		h.t.Fatal(err)

@@ -222,6 +222,13 @@ func TestDevSaysWhatIsInItsWay(t *testing.T) {
 func TestADamagedFileIsKept(t *testing.T) {
 	h := newHome(t)
 	content := damage(t, h)
+	for _, verb := range []string{"locks", "tasks", "trigger heartbeat"} {
+		r := h.must(exitDatabase, strings.Fields(verb)...)
+		says(t, r.err, h.file()+" is damaged and was left as it is", "Restore a backup")
+		if text, err := os.ReadFile(h.file()); err != nil || string(text) != content {
+			t.Fatalf("%s has not left the file as it is: %v", verb, err)
+		}
+	}
 	h.must(exitDatabase, "dev")
 	kept, err := filepath.Glob(h.file() + ".corrupt-*[0-9]") // the name of its log ends in letters
 	if err != nil || len(kept) != 1 {

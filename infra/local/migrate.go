@@ -26,7 +26,7 @@ func migrateVerb(flags *flag.FlagSet) action {
 		}
 		log := c.logger(c.err, cfg, cfg.LogLevel)
 		if !cfg.OnPostgres() { // the migrations themselves do not check for damage
-			d, err := open(ctx, cfg, 0)
+			d, err := open(ctx, cfg, 0, false)
 			if err != nil {
 				return err
 			}

@@ -19,7 +19,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// connect opens the configured database, which must exist and be up to date.
+// connect opens the configured database, which must exist and be up to date. A damaged file stays where it is: only
+// the verbs that make a database move it aside.
 func connect(ctx context.Context, cfg app.Config) (*db.DB, error) {
 	if !cfg.OnPostgres() {
 		if _, err := os.Stat(cfg.SQLitePath); errors.Is(err, fs.ErrNotExist) {
@@ -29,14 +30,14 @@ func connect(ctx context.Context, cfg app.Config) (*db.DB, error) {
 			}
 		}
 	}
-	return open(ctx, cfg, migrations.Latest())
+	return open(ctx, cfg, migrations.Latest(), true)
 }
 
 // open opens the configured database for a build that needs the given schema version; 0: any
-// version.
-func open(ctx context.Context, cfg app.Config, build int64) (*db.DB, error) {
+// version. keep leaves a damaged file where it is.
+func open(ctx context.Context, cfg app.Config, build int64, keep bool) (*db.DB, error) {
 	if !cfg.OnPostgres() {
-		d, err := sqlite.Open(ctx, sqlite.Config{Path: cfg.SQLitePath, Schema: build})
+		d, err := sqlite.Open(ctx, sqlite.Config{Path: cfg.SQLitePath, Schema: build, Keep: keep})
 		return d, unopened(err, "Is SQLITE_PATH a file that this user may read and write, in a folder where it may make others?")
 	}
 	d, err := postgres.Open(postgres.Config{URL: cfg.DatabaseURL, Schema: build})
@@ -57,6 +58,10 @@ func unopened(err error, hint string) error {
 		return &hinted{fmt.Errorf("%w: %w", errDatabase, foreign),
 			"SQLITE_PATH names the file that Lanekeeper keeps its data in: point it to another, which is made when it is missing."}
 	}
+	if damaged, ok := errors.AsType[*sqlite.CorruptError](err); ok && damaged.MovedTo == "" {
+		return &hinted{err, "Restore a backup in its place, or run `lanekeeper dev` or `lanekeeper migrate`: it moves the file aside, " +
+			"and begins with an empty database when it is run again."}
+	}
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, db.ErrCorrupt):
 		return err
@@ -75,11 +80,11 @@ func unopened(err error, hint string) error {
 // made, and creates a first owner if owner is an e-mail address.
 func prepare(ctx context.Context, cfg app.Config, log *slog.Logger, owner string) (*app.Core, prepared, error) {
 	var did prepared
-	d, err := open(ctx, cfg, migrations.Latest())
+	d, err := open(ctx, cfg, migrations.Latest(), false)
 	if _, outdated := errors.AsType[*db.SchemaError](err); outdated {
 		did.migrated = true
 		if did.Result, err = bringUp(ctx, cfg, log); err == nil {
-			d, err = open(ctx, cfg, migrations.Latest())
+			d, err = open(ctx, cfg, migrations.Latest(), false)
 		}
 	}
 	if err != nil {

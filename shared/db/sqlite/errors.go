@@ -58,13 +58,16 @@ func missingTable(err error) bool {
 	return strings.Contains(err.Error(), "no such table")
 }
 
-// A CorruptError means that the file is damaged, and says where it was moved.
+// A CorruptError means that the file is damaged, and says where it was moved; empty: it was kept.
 type CorruptError struct {
 	Path, MovedTo string
 	Err           error
 }
 
 func (e *CorruptError) Error() string {
+	if e.MovedTo == "" {
+		return fmt.Sprintf("the database file %s is damaged and was left as it is (%v)", e.Path, e.Err)
+	}
 	return fmt.Sprintf("the database file %s is damaged and was moved to %s, nothing was deleted: "+
 		"restore a backup to %s, or start again to begin with an empty database (%v)", e.Path, e.MovedTo, e.Path, e.Err)
 }

@@ -33,6 +33,8 @@ type Config struct {
 	// Schema is the schema version that the program was built for. An older schema is refused, and
 	// so is a newer one unless it allows this build. Zero accepts any schema.
 	Schema int64
+	// Keep leaves a damaged database of Lanekeeper where it is.
+	Keep bool
 	// Skew shifts the database's clock for this handle (tests).
 	Skew *db.Skew
 }
@@ -57,8 +59,8 @@ type engine struct {
 	changed int64
 }
 
-// Open opens the file and checks that it is sound. It renames a damaged database of Lanekeeper,
-// never deletes it, and returns a [CorruptError]. It leaves any other file unchanged and returns a
+// Open opens the file and checks that it is sound. It renames a damaged database of Lanekeeper unless
+// it is to be kept, never deletes it, and returns a [CorruptError]. It leaves any other file unchanged and returns a
 // [ForeignError]. It waits up to 10 s for another process that sets the file up.
 func Open(ctx context.Context, cfg Config) (*db.DB, error) {
 	if err := ensureFile(cfg.Path); err != nil {
@@ -95,6 +97,9 @@ func open(ctx context.Context, cfg Config) (*db.DB, error) {
 		return nil, err
 	}
 	if errors.Is(err, db.ErrCorrupt) {
+		if cfg.Keep {
+			return nil, &CorruptError{Path: cfg.Path, Err: err}
+		}
 		return nil, moveAside(cfg.Path, err)
 	}
 	if err != nil {
