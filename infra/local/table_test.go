@@ -84,6 +84,14 @@ func TestDollars(t *testing.T) {
 	}
 }
 
+func TestTheOverviewTellsLessThanACent(t *testing.T) {
+	var o seen
+	o.Today.Tokens, o.Today.MicroUSD = 12, 3200
+	var b strings.Builder
+	o.print(newPaper(&b, nil))
+	says(t, b.String(), "Today: 12 tokens, $0.0032.")
+}
+
 // A trace is printed in lines that fit, with words instead of ids.
 func TestTheStoryOfATrace(t *testing.T) {
 	const turn, beat = "01a203f9-9c2d-7078-8578-3917691c92fa", "01a203f9-9c2e-7164-a5a8-bb6c2d63c7b4"

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -132,9 +133,18 @@ type RefusedError struct {
 func (e *RefusedError) Error() string {
 	left := fmt.Sprintf("%d tokens", e.Remaining)
 	if e.Money {
-		left = fmt.Sprintf("$%.2f", float64(e.Remaining)/million)
+		left = dollars(e.Remaining)
 	}
 	return fmt.Sprintf("insufficient budget: %s has %s left until %s", e.Level(), left, e.FreesAt.UTC().Format(time.RFC3339))
+}
+
+// dollars formats millionths of a dollar: below a dollar with as many digits as are significant.
+func dollars(micro int64) string {
+	digits := 2
+	if -million < micro && micro < million {
+		digits = -1
+	}
+	return "$" + strconv.FormatFloat(float64(micro)/million, 'f', digits, 64)
 }
 
 // Level names the budget in a sentence, such as "project 0199a1b2-…".
