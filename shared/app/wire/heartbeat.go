@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
@@ -37,17 +38,15 @@ func NewHeartbeat(
 
 // sweep deletes expired reservations and unused rate limits.
 func (s *Surfaces) sweep(ctx context.Context, ws db.Workspace) error {
-	if _, err := s.Budgets.Sweep(ctx, ws); err != nil {
-		return err
-	}
+	_, failed := s.Budgets.Sweep(ctx, ws)
 	limits, err := ratelimit.New(s.DB)
 	if err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
 	var b db.Batch
 	limits.Purge(&b)
 	if err := s.DB.Do(ctx, ws, &b); err != nil {
-		return fmt.Errorf("sweep rate limits: %w", err)
+		return errors.Join(failed, fmt.Errorf("sweep rate limits: %w", err))
 	}
-	return nil
+	return failed
 }

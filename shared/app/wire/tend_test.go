@@ -19,11 +19,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
@@ -54,6 +57,37 @@ func TestAWorkspaceThatHangsHoldsNobodyUp(t *testing.T) {
 	if len(h.began) > 0 {
 		t.Error("a row was handled twice")
 	}
+}
+
+// TestASweepThatFailsLeavesTheOthers: rate limits are deleted also where reservations can't be.
+func TestASweepThatFailsLeavesTheOthers(t *testing.T) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
+		a, _ := newAgent(t, e)
+		limits, err1 := ratelimit.New(e.DB)
+		_, _, err2 := limits.Take(t.Context(), e.Workspace, "api:ada", 1, ratelimit.Limit{PerSecond: 1, Burst: 2})
+		closed, err3 := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "closed.db")})
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		a.Budgets, err = budget.New(closed, uuid.NewString, time.Now)
+		if err = errors.Join(err, closed.Close()); err != nil {
+			t.Fatal(err)
+		}
+		e.Skew.Advance(2 * time.Hour)
+		if err := a.Heartbeat.Sweep(t.Context(), e.Workspace); err == nil {
+			t.Error("no error tells of the reservations")
+		}
+		var q struct{ Limits db.Query }
+		err = db.Load(fstest.MapFS{"t.sql": {Data: []byte(`
+-- name: Limits
+SELECT count(*) FROM rate_limits WHERE workspace_id = $1;
+`)}}, &q)
+		n := -1
+		if err = errors.Join(err, e.DB.One(t.Context(), e.Workspace, []any{&n}, q.Limits)); err != nil || n != 0 {
+			t.Errorf("%d rate limits are left, %v", n, err)
+		}
+	})
 }
 
 type hanging struct {
