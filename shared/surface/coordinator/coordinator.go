@@ -3,6 +3,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,8 +82,8 @@ var patience = []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Seco
 
 // Run runs the passes of a tick. It is called by the schedule through package edge, by the local
 // runner, and by lanekeeper trigger coordinator. A busy lane is no error: another process does the
-// work. While the database is away Run tries again, for as long as ctx's inner deadline allows. An
-// error says that cycles failed; it names workspaces.
+// work. While the database is away Run tries again, for as long as ctx's inner deadline allows. Another failure ends no
+// pass: other workspaces have their second cycle. An error says that cycles failed; it names workspaces.
 func (c *Coordinator) Run(ctx context.Context, t Tick) (r Report, err error) {
 	ctx, cancel := lane.WithInnerDeadline(ctx)
 	defer cancel()
@@ -94,8 +95,9 @@ func (c *Coordinator) Run(ctx context.Context, t Tick) (r Report, err error) {
 		if n > 0 && !sleep(ctx, time.Until(begun.Add(time.Duration(n)*passEvery))) {
 			break
 		}
-		err = c.pass(ctx, t, &r)
-		if r.Passes++; err != nil || r.Fanned > 0 {
+		failed := c.pass(ctx, t, &r)
+		err = cmp.Or(failed, err)
+		if r.Passes++; errors.Is(failed, db.ErrUnavailable) || r.Fanned > 0 {
 			break
 		}
 	}

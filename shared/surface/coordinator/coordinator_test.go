@@ -113,9 +113,22 @@ func TestWhatACycleMayReturn(t *testing.T) {
 	for name, cycle := range map[string]func(int) error{
 		"an error": func(int) error { return errors.New("it broke") }, "a panic": func(int) error { panic("it broke") },
 	} {
-		if begun, r, err := within(t, Tick{Workspace: ws, Slot: slot}, cycle); err == nil || !strings.Contains(err.Error(), string(ws)) || len(begun) != 1 || r.Cycles != 0 {
+		if begun, r, err := within(t, Tick{Workspace: ws, Slot: slot}, cycle); err == nil || !strings.Contains(err.Error(), string(ws)) || len(begun) != 2 || r.Cycles != 0 {
 			t.Errorf("%s: %v, %+v, %v", name, begun, r, err)
 		}
+	}
+}
+
+// A cycle that failed is told of, also when the next one did not.
+func TestACycleThatFailsIsTriedInTheNextPass(t *testing.T) {
+	begun, r, err := within(t, Tick{Workspace: ws, Slot: slot}, func(n int) error {
+		if n == 1 {
+			return errors.New("it broke")
+		}
+		return nil
+	})
+	if err == nil || !slices.Equal(begun, []time.Duration{0, 30 * time.Second}) || r.Cycles != 1 || r.Passes != 2 {
+		t.Errorf("cycles at %v, %+v, %v", begun, r, err)
 	}
 }
 
