@@ -3,19 +3,22 @@ package redact
 import "strings"
 
 // keyed returns the value that the = or : at i assigns to a sensitive name, as in password=x,
-// "token": "x", {Password:x}, and in headers. Such assignments occur in texts that are not JSON:
+// "token": "x", 'token' => 'x', {Password:x}, in headers, and as the signature of a URL. Such assignments occur in texts that are not JSON:
 // queries, environments, printed structs.
 func keyed(s string, i int) span {
 	begin, end, quoted := nameBefore(s, i)
 	name := s[begin:end]
-	if !sensitive(name) {
+	if !sensitive(name) && !(s[i] == '=' && signs(s, begin, name)) {
 		return span{}
 	}
 	start := i + 1
-	for start < len(s) && start < i+4 && (s[start] == ' ' || s[start] == '\t') {
+	arrow := strings.HasPrefix(s[i:], "=>")
+	if arrow {
 		start++
 	}
-	spaced := start > i+1
+	assigned := start
+	start = blanks(s, start)
+	spaced := start > assigned
 	if start == len(s) || s[i] == ':' && s[start] == '=' || s[start] == '=' {
 		return span{} // :=, ==
 	}
@@ -31,6 +34,8 @@ func keyed(s string, i int) span {
 		return worth(s, start, end)
 	}
 	switch {
+	case arrow:
+		return span{} // a function, or a comparison
 	case s[i] == ':' && wholeLine(name):
 		return worth(s, start, lineEnd(s, start))
 	case s[i] == ':' && !quoted && strings.HasPrefix(s[start:], "//"):
@@ -45,6 +50,60 @@ func keyed(s string, i int) span {
 		end = run(s, end+1, bareByte)
 	}
 	return worth(s, start, end)
+}
+
+// blanks returns the end of the blanks at i, of which there may be three.
+func blanks(s string, i int) int {
+	return run(s[:min(len(s), i+3)], i, func(c byte) bool { return c == ' ' || c == '\t' })
+}
+
+// signs reports whether the parameter of a URL whose name begins at begin is the URL's signature.
+func signs(s string, begin int, name string) bool {
+	const signature = "signature"
+	return begin > 0 && strings.IndexByte("?&;", s[begin-1]) >= 0 && (strings.EqualFold(name, "sig") ||
+		len(name) >= len(signature) && strings.EqualFold(name[len(name)-len(signature):], signature))
+}
+
+// flag returns the value of a flag at i with a sensitive name, as in --password x. A plain word that is followed by
+// more words is prose.
+func (f *finder) flag(i int) span {
+	s := f.s
+	if !strings.HasPrefix(s[i:], "--") || i > 0 && slugByte(s[i-1]) && !(f.escapes && escaped(s, i)) {
+		return span{}
+	}
+	name := run(s[:min(len(s), i+100)], i+2, slugByte)
+	start := blanks(s, name)
+	if start == name || !sensitive(s[i+2:name]) {
+		return span{}
+	}
+	if open := quoteAt(s, start); open != "" {
+		start += len(open)
+		return worth(s, start, closing(s, start, open))
+	}
+	end := run(s, start, bareByte)
+	next := blanks(s, end)
+	prose := word(s[start:end]) && !endsLine(s, start) && !strings.HasPrefix(s[next:], "-")
+	if start == end || s[start] == '-' || prose {
+		return span{}
+	}
+	return worth(s, start, end)
+}
+
+// element returns the text of an element with a sensitive name whose start tag ends at i, as in
+// <password>x</password>.
+func element(s string, i int) span {
+	begin := i
+	for begin > 0 && begin > i-100 && (slugByte(s[begin-1]) || s[begin-1] == '.' || s[begin-1] == ':') {
+		begin--
+	}
+	if begin == 0 || s[begin-1] != '<' || !sensitive(s[begin:i]) {
+		return span{}
+	}
+	n := strings.IndexByte(s[i+1:], '<')
+	if n < 0 || !strings.HasPrefix(s[i+1+n:], "</"+s[begin:i]+">") {
+		return span{}
+	}
+	return worth(s, i+1, i+1+n)
 }
 
 // bareByte reports whether a value without quotes may contain a character.

@@ -21,20 +21,29 @@ func wordByte(c byte) bool  { return alphanumeric(c) || c == '_' }
 func slugByte(c byte) bool  { return wordByte(c) || c == '-' }
 func digitByte(c byte) bool { return '0' <= c && c <= '9' }
 func capByte(c byte) bool   { return upper(c) || digitByte(c) }
+func pathByte(c byte) bool  { return wordByte(c) || c == '/' }
+func sumByte(c byte) bool   { return slugByte(c) || c == '=' } // a checksum may stand behind =
 func tokenByte(c byte) bool {
 	return slugByte(c) || c == '.' || c == '~' || c == '+' || c == '/' || c == '='
 }
 
 // shapes are the forms of tokens by their first character.
 var shapes = [256][]shape{
-	'A': {{"AKIA", 16, capByte, false}, {"ASIA", 16, capByte, false}, {"AIza", 30, slugByte, false}, {"AGE-SECRET-KEY-1", 40, capByte, false}},
+	'A': {
+		{"AKIA", 16, capByte, false}, {"ASIA", 16, capByte, false}, {"AIza", 30, slugByte, false}, {"AGE-SECRET-KEY-1", 40, capByte, false},
+		{"ATATT", 30, sumByte, true}, {"ATCTT", 30, sumByte, true},
+	},
 	'S': {{"SG.", 40, tokenByte, false}},
-	'd': {{"dop_v1_", 32, wordByte, false}},
+	'd': {{"dop_v1_", 32, wordByte, false}, {"dckr_pat_", 20, slugByte, false}, {"dckr_oat_", 20, slugByte, false}},
 	'g': {
 		{"ghp_", 20, wordByte, false}, {"gho_", 20, wordByte, false}, {"ghu_", 20, wordByte, false}, {"ghs_", 20, wordByte, false},
 		{"ghr_", 20, wordByte, false}, {"github_pat_", 20, wordByte, false}, {"glpat-", 16, slugByte, false},
 	},
-	'h': {{"hf_", 30, wordByte, false}},
+	'h': {
+		{"hf_", 30, wordByte, false}, {"hvs.", 20, slugByte, true}, {"hvb.", 20, slugByte, true}, {"hvr.", 20, slugByte, true},
+		{"hooks.slack.com/services/", 20, pathByte, false}, {"hooks.slack.com/workflows/", 20, pathByte, false},
+		{"hooks.slack.com/triggers/", 20, pathByte, false},
+	},
 	'l': {{"lk_", 40, slugByte, true}, {"lks_", 40, slugByte, true}},
 	'n': {{"npm_", 30, wordByte, false}},
 	'p': {{"pypi-", 50, slugByte, false}},
@@ -74,7 +83,7 @@ type finder struct {
 	pem       int            // the end of the last private key
 }
 
-// at returns the secret that begins at i, or whose = or : is there.
+// at returns the secret that begins at i, or whose =, :, flag or end of a tag is there.
 func (f *finder) at(i int) span {
 	switch c := f.s[i]; {
 	case c == '=' || c == ':':
@@ -83,7 +92,12 @@ func (f *finder) at(i int) span {
 		}
 		return userinfo(f.s, i)
 	case c == '-':
-		return pem(f.s, i)
+		if found := pem(f.s, i); found.end > 0 {
+			return found
+		}
+		return f.flag(i)
+	case c == '>':
+		return element(f.s, i)
 	case shapes[c] == nil && c != 'B' && c != 'b' && c != 'e', i > 0 && alphanumeric(f.s[i-1]) && !(f.escapes && escaped(f.s, i)):
 		return span{}
 	case c == 'B' || c == 'b':
