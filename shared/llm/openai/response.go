@@ -99,7 +99,10 @@ func (a *answer) take(data []byte) error {
 		}
 		a.finish = cmp.Or(one.FinishReason, a.finish)
 	}
-	if a.finish == "error" { // OpenRouter, if it gives no details
+	switch a.finish { // the server has ended the answer, and not the model: it is not whole
+	case "error", // OpenRouter, if it gives no details
+		"abort",                        // vLLM and SGLang, which end the stream as if it were complete
+		"insufficient_system_resource": // DeepSeek
 		return &wire.Failure{Message: "the answer ends by an error"}
 	}
 	return nil

@@ -129,6 +129,9 @@ func TestUsageInStreams(t *testing.T) {
 
 func TestStreamsThatAreNoAnswer(t *testing.T) {
 	half := strings.TrimSuffix(chunks(`{"content":"half an answer"}`), "data: [DONE]\n\n")
+	ended := func(reason string) string {
+		return half + fmt.Sprintf("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":%q}]}\n\ndata: [DONE]\n\n", reason)
+	}
 	for name, test := range map[string]struct {
 		stream string
 		want   llm.ErrorClass
@@ -136,6 +139,8 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		"an error in the stream":   {half + "data: {\"error\":{\"message\":\"overloaded\",\"type\":\"server_error\",\"code\":503}}\n\n", llm.ClassOverloaded},
 		"OpenRouter's":             {half + `data: {"error":{"code":429,"message":"slow"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}` + "\n\ndata: [DONE]\n\n", llm.ClassRateLimit},
 		"OpenRouter's, short":      {`data: {"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}` + "\n\ndata: [DONE]\n\n", llm.ClassUnavailable},
+		"vLLM's that was stopped":  {ended("abort"), llm.ClassUnavailable},
+		"DeepSeek's, short":        {ended("insufficient_system_resource"), llm.ClassUnavailable},
 		"vLLM's":                   {half + `data: {"object":"error","message":"maximum context length","type":"BadRequestError","code":400}` + "\n\n", llm.ClassContextTooLong},
 		"an event named error":     {"event: error\ndata: {\"error\":\"broken\"}\n\n", llm.ClassUnavailable},
 		"no reason why it ends":    {`data: {"choices":[{"index":0,"delta":{"content":"half"}}]}` + "\n\ndata: [DONE]\n\n", llm.ClassUnavailable},
@@ -157,6 +162,7 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		`{"error":{"code":402,"message":"no money"}}`: llm.ClassBilling,
 		`<html>`: llm.ClassUnavailable,
 		`{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"error"}]}`: llm.ClassUnavailable,
+		`{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"abort"}]}`: llm.ClassUnavailable,
 	} {
 		m := model(t, "http://host.invalid", answering("application/json", strings.NewReader(body)))
 		if got, err := m.Generate(t.Context(), user("go"), nil); llm.ClassOf(err) != want {
