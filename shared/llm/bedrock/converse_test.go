@@ -57,7 +57,7 @@ func TestStopReasons(t *testing.T) {
 		"end_turn": llm.StopEndTurn, "tool_use": llm.StopToolUse, "max_tokens": llm.StopMaxTokens, "stop_sequence": llm.StopSequence,
 		"model_context_window_exceeded": llm.StopMaxTokens,
 		"guardrail_intervened":          llm.StopRefusal, "content_filtered": llm.StopRefusal,
-		"malformed_model_output": llm.StopOther, "malformed_tool_use": llm.StopOther, "something_new": llm.StopOther,
+		"malformed_model_output": llm.StopOther, "malformed_tool_use": llm.StopToolUse, "something_new": llm.StopOther,
 	} {
 		got, err := serve(t, whole(answerJSON(bedrocks, `{"text":"hi"}`))).model.Generate(t.Context(), say("go"), nil)
 		if err != nil || got.StopReason != want || got.Text != "hi" {

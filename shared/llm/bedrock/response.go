@@ -74,7 +74,8 @@ func stopReason(r types.StopReason) llm.StopReason {
 	switch r {
 	case types.StopReasonEndTurn:
 		return llm.StopEndTurn
-	case types.StopReasonToolUse:
+	case types.StopReasonToolUse,
+		types.StopReasonMalformedToolUse: // Bedrock could not read the model's call: it is asked again
 		return llm.StopToolUse
 	case types.StopReasonMaxTokens, types.StopReasonModelContextWindowExceeded: // cut off in both cases
 		return llm.StopMaxTokens

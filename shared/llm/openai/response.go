@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
@@ -145,9 +146,12 @@ func (a *answer) stopReason() llm.StopReason {
 	if a.refused {
 		return llm.StopRefusal
 	}
-	switch a.finish {
+	finish, _, _ := strings.Cut(a.finish, ":") // Gemini adds details: "content_filter: PROHIBITED_CONTENT"
+	switch finish {
 	case "content_filter":
 		return llm.StopRefusal
+	case "function_call_filter": // Gemini could not read the model's call: it is asked again
+		return llm.StopToolUse
 	case "length", "model_length": // model_length is Mistral's
 		return llm.StopMaxTokens
 	case "stop", "tool_calls", "function_call", "":

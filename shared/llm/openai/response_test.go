@@ -50,6 +50,8 @@ func TestStopReasons(t *testing.T) {
 		{called, "length", llm.StopMaxTokens},
 		{said, "model_length", llm.StopMaxTokens},
 		{said, "content_filter", llm.StopRefusal},
+		{said, "content_filter: PROHIBITED_CONTENT", llm.StopRefusal}, // Gemini
+		{said, "function_call_filter: MALFORMED_FUNCTION_CALL", llm.StopToolUse},
 		{`{"content":null,"refusal":"No."}`, "stop", llm.StopRefusal},
 		{said, "something_new", llm.StopOther},
 		{called, "something_new", llm.StopOther},
