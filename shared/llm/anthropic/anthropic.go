@@ -8,7 +8,8 @@
 // Blank texts are refused, so they are omitted. A call's input must be an object: other arguments
 // are sent as {"_raw": "…"}. Tool names that a model invented, and ids of other providers, are
 // replaced with valid ones. A conversation with calls needs tools. If a request offers none, it
-// lists the tools that were called and forbids calls.
+// lists the tools that were called and forbids calls. A temperature above 1, which only other
+// providers take, is sent as 1.
 //
 // # The cache
 //

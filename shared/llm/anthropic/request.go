@@ -70,9 +70,15 @@ func (r *request) mark() {
 	}
 }
 
+// maxTemperature is the highest that Anthropic takes.
+const maxTemperature = 1
+
 // encode returns the JSON body of a request. Model and MaxTokens must be set.
 func encode(req llm.Request, stream bool) ([]byte, error) {
-	out := request{Model: req.Model, MaxTokens: req.MaxTokens, Messages: messages(req.Messages), Temperature: req.Temperature, Stream: stream}
+	out := request{Model: req.Model, MaxTokens: req.MaxTokens, Messages: messages(req.Messages), Stream: stream}
+	if t := req.Temperature; t != nil {
+		out.Temperature = new(min(*t, maxTemperature))
+	}
 	if !blank(req.System) {
 		out.System = []block{{Type: "text", Text: req.System}}
 	}

@@ -115,6 +115,19 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// A persona may have a temperature that only other providers take.
+func TestTemperature(t *testing.T) {
+	for given, want := range map[float64]float64{0: 0, 0.7: 0.7, 1: 1, 1.5: 1, 2: 1} {
+		req := user("go")
+		req.Temperature = &given
+		_, body := sent(t, anthropic.Options{}, req, nil)
+		var got struct{ Temperature *float64 }
+		if err := json.Unmarshal(body, &got); err != nil || got.Temperature == nil || *got.Temperature != want {
+			t.Errorf("%v: %s, %v", given, body, err)
+		}
+	}
+}
+
 func TestWhereRequestsGo(t *testing.T) {
 	for base, want := range map[string]string{
 		"":                             "https://api.anthropic.com/v1/messages",

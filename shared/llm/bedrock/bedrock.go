@@ -8,8 +8,8 @@
 // omitted. A call's input must be a JSON object: other arguments are sent as {"_raw": "…"}, so that
 // the model sees what it wrote. Names and ids that Bedrock would refuse are replaced with valid
 // ones: tool names that a model invented, and ids of other providers. Bedrock refuses calls in a
-// request without tools; then they are sent as text. If a model refuses to stream, the whole answer
-// is requested instead.
+// request without tools; then they are sent as text. A temperature above 1, which only other
+// providers take, is sent as 1. If a model refuses to stream, the whole answer is requested instead.
 //
 // # Failures
 //

@@ -49,6 +49,9 @@ func system(prompt string, cached bool) []types.SystemContentBlock {
 	return out
 }
 
+// maxTemperature is the highest that Bedrock takes.
+const maxTemperature = 1
+
 func inference(req llm.Request) *types.InferenceConfiguration {
 	if req.MaxTokens <= 0 && req.Temperature == nil {
 		return nil
@@ -58,7 +61,7 @@ func inference(req llm.Request) *types.InferenceConfiguration {
 		out.MaxTokens = aws.Int32(int32(min(req.MaxTokens, 1<<30)))
 	}
 	if req.Temperature != nil {
-		out.Temperature = aws.Float32(float32(*req.Temperature))
+		out.Temperature = aws.Float32(float32(min(*req.Temperature, maxTemperature)))
 	}
 	return out
 }

@@ -26,6 +26,25 @@ var offered = []llm.Tool{
 	{Name: "list_skills"},
 }
 
+// A persona may have a temperature that only other providers take.
+func TestTemperature(t *testing.T) {
+	for given, want := range map[float64]float64{0: 0, 0.5: 0.5, 1: 1, 1.5: 1, 2: 1} {
+		s := serve(t, whole(answerJSON("end_turn", `{"text":"hi"}`)))
+		req := say("go")
+		req.Temperature = &given
+		if _, err := s.model.Generate(t.Context(), req, nil); err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			InferenceConfig struct{ Temperature *float64 }
+		}
+		body := s.requests()[0].body
+		if err := json.Unmarshal(body, &got); err != nil || got.InferenceConfig.Temperature == nil || *got.InferenceConfig.Temperature != want {
+			t.Errorf("%v: %s, %v", given, body, err)
+		}
+	}
+}
+
 // The requests of a conversation from beginning to end, as they are sent.
 func TestRequests(t *testing.T) {
 	temperature := 0.5
