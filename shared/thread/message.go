@@ -42,6 +42,24 @@ type Spoken struct {
 	CreatedAt time.Time
 }
 
+// Trust returns the trust of the message's text.
+func (m Spoken) Trust() execution.Trust {
+	var kept struct {
+		Trust execution.Trust `json:"trust"`
+	}
+	_ = json.Unmarshal(m.Data, &kept) // an error means that no trust is stored
+	return cmp.Or(kept.Trust, execution.Trusted)
+}
+
+// TrustData returns the data with which a message stores the trust of its text.
+func TrustData(trust execution.Trust) json.RawMessage {
+	if trust != execution.Untrusted {
+		return nil
+	}
+	raw, _ := json.Marshal(map[string]execution.Trust{"trust": trust}) // never fails for texts
+	return raw
+}
+
 const (
 	maxBody = 64 << 10
 	maxKey  = 200

@@ -121,7 +121,7 @@ func (s *turn) sayBefore(ctx context.Context, tx lane.Tx, a asked, execution str
 	news := unseen(a.Before, spoken)
 	for _, said := range news {
 		err := s.say(ctx, tx, s.Thread, thread.Spoken{
-			Role: said.Role, Body: said.Body, Execution: execution, First: true, Earlier: true, Data: trustData(s.kind.Trust),
+			Role: said.Role, Body: said.Body, Execution: execution, First: true, Earlier: true, Data: thread.TrustData(s.kind.Trust),
 		})
 		if err != nil {
 			return nil, err

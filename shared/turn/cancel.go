@@ -110,7 +110,7 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execu
 	}
 	_, _, err = s.Threads.Append(ctx, tx, was.Thread, thread.Spoken{
 		Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
-		Execution: e.ID, Key: e.ID + ":interrupted", Data: trustData(trust),
+		Execution: e.ID, Key: e.ID + ":interrupted", Data: thread.TrustData(trust),
 	})
 	return err
 }

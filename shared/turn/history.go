@@ -2,7 +2,6 @@ package turn
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/execution"
@@ -44,7 +43,7 @@ func (s *turn) history(spoken []thread.Spoken) ([]llm.Message, execution.Trust) 
 			add(llm.RoleUser, m.Body)
 		case m.Role == thread.Assistant:
 			add(llm.RoleAssistant, m.Body)
-			trust = trust.With(trustOf(m.Data))
+			trust = trust.With(m.Trust())
 		}
 	}
 	slices.Reverse(said)
@@ -52,20 +51,4 @@ func (s *turn) history(spoken []thread.Spoken) ([]llm.Message, execution.Trust) 
 		said = said[1:]
 	}
 	return said, trust
-}
-
-// trustData returns the data with which a message stores its trust.
-func trustData(trust execution.Trust) json.RawMessage {
-	if trust != execution.Untrusted {
-		return nil
-	}
-	return encode(map[string]execution.Trust{"trust": trust})
-}
-
-func trustOf(data json.RawMessage) execution.Trust {
-	var kept struct {
-		Trust execution.Trust `json:"trust"`
-	}
-	_ = json.Unmarshal(data, &kept) // an error means that no trust is stored
-	return cmp.Or(kept.Trust, execution.Trusted)
 }

@@ -179,7 +179,7 @@ func (s *turn) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 		if body := s.storedText(out.Outcome); body != "" {
 			err := s.answer(ctx, tx, thread.Spoken{
 				Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
-				Execution: s.exec.ID, Key: fmt.Sprintf("%s:%d", s.exec.ID, out.Steps), First: !s.resumed, Data: trustData(out.Trust),
+				Execution: s.exec.ID, Key: fmt.Sprintf("%s:%d", s.exec.ID, out.Steps), First: !s.resumed, Data: thread.TrustData(out.Trust),
 			})
 			if err != nil {
 				return err

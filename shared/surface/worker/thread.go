@@ -95,7 +95,9 @@ func (a *attempt) answer(ctx context.Context, tx lane.Tx, out reason.Outcome) er
 	}
 	body, key := clip(redact.From(ctx).Text(out.Answer), maxBody), fmt.Sprintf("%s:%d", a.exec.ID, out.Steps)
 	if a.Deliverable == nil || a.Deliverable(t.Channel, t.Address, body) != nil {
-		_, _, err = a.Threads.Append(ctx, tx, t.ID, thread.Spoken{Role: thread.Assistant, Body: body, Execution: a.exec.ID, Key: key})
+		_, _, err = a.Threads.Append(ctx, tx, t.ID, thread.Spoken{
+			Role: thread.Assistant, Body: body, Execution: a.exec.ID, Key: key, Data: thread.TrustData(out.Trust),
+		})
 		return err
 	}
 	err = a.Threads.Answer(ctx, tx, t, thread.Outgoing{Thread: t.ID, Execution: a.exec.ID, Body: body, Key: key})

@@ -91,6 +91,25 @@ func TestFromAWebhookToItsAnswer(t *testing.T) {
 	})
 }
 
+// TestTheAnswerOfATaskKeepsItsTrust in the thread, for the turns that read it there.
+func TestTheAnswerOfATaskKeepsItsTrust(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.answers(func(context.Context, llm.Request) (llm.Response, error) { return says("Done."), nil })
+		for _, outside := range []bool{false, true} {
+			in := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "operate", Address: w.IDs()}))(t)
+			w.create(t, task.Task{Title: "Tell", Thread: in.ID, Untrusted: outside})
+			w.cycle(t)
+			for _, tick := range w.next() {
+				must(w.Work.Run(t.Context(), tick))(t)
+			}
+			said := must(w.Threads.Lately(t.Context(), w.Workspace, in.ID, 10))(t)
+			if len(said) != 1 || said[0].Body != "Done." || (said[0].Trust() == execution.Untrusted) != outside {
+				t.Errorf("untrusted %v: the thread is %+v", outside, said)
+			}
+		}
+	})
+}
+
 // TestAModelChoosesNoThread after it has read untrusted text: the result would be told there.
 func TestAModelChoosesNoThread(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
