@@ -126,6 +126,9 @@ type Conversation struct {
 	Message string `json:"message"`
 }
 
+// peoples is the channel of the threads between people and the agent.
+const peoples = "operate"
+
 // converse opens the thread of a task and appends what was said. The task's result is told there, so a
 // model that has read untrusted text chooses no thread.
 func (s *Store) converse(ctx context.Context, tx lane.Tx, c skill.Call, with Conversation) (string, error) {
@@ -134,6 +137,8 @@ func (s *Store) converse(ctx context.Context, tx lane.Tx, c skill.Call, with Con
 		return "", skill.Refuse("there are no threads here")
 	case c.Untrusted && !c.Rule:
 		return "", skill.Refuse("the thread of a task is not chosen after untrusted text was read: leave it out")
+	case c.Untrusted && with.Channel == peoples: // it would be read there as a person's own words
+		return "", skill.Refuse("the thread of a task must not be of channel operate: those conversations are people's own")
 	}
 	id, err := s.Converse(ctx, tx, with, c.Key)
 	if _, wrong := errors.AsType[*problem.InvalidError](err); wrong {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,52 @@ func TestSkills(t *testing.T) {
 		w.assign(t, id)
 		if undo(id) || w.get(t, id).Cancelled {
 			t.Error("a task that an agent has is taken back")
+		}
+	})
+}
+
+// TestWhatComesFromOutsideIsToldInNoThreadOfPeople: a rule of a webhook may open other threads with it.
+func TestWhatComesFromOutsideIsToldInNoThreadOfPeople(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		secrets, err := secret.New(w.DB, secret.NewKeyFile(filepath.Join(t.TempDir(), "key")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err1 := task.Skills(w.s, secrets)
+		set, err2 := skill.NewSet(all...)
+		lanes, err3 := lane.New(w.DB)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		w.s.Converse = func(_ context.Context, _ lane.Tx, with task.Conversation, _ string) (string, error) {
+			told = append(told, with.Channel)
+			return "", nil
+		}
+		for _, row := range []struct {
+			channel   string
+			untrusted bool
+			refused   bool
+		}{{"operate", true, true}, {"email", true, false}, {"operate", false, false}} {
+			k, _ := set.Find("create_task")
+			call := skill.Call{Workspace: w.Workspace, Agent: "flowpilot", Key: row.channel, Untrusted: row.untrusted, Rule: true,
+				Arguments: []byte(`{"title":"T","thread":{"channel":"` + row.channel + `","address":"a","message":"Do it."}}`)}
+			if call, err = k.Ready(t.Context(), time.Minute, call); err != nil {
+				t.Fatal(err)
+			}
+			request := lane.Request{Workspace: w.Workspace, Lane: "test", Holder: "test"}
+			err := lanes.Do(t.Context(), request, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
+				return lanes.InHold(ctx, h, func(ctx context.Context, tx lane.Tx) error {
+					_, err := k.Run(ctx, tx, call)
+					return err
+				})
+			})
+			if _, refused := errors.AsType[*skill.RefusalError](err); refused != row.refused || err != nil && !refused {
+				t.Errorf("%+v: %v", row, err)
+			}
+		}
+		if want := []string{"email", "operate"}; !slices.Equal(told, want) {
+			t.Errorf("told in %q, want %q", told, want)
 		}
 	})
 }
