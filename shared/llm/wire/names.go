@@ -70,6 +70,8 @@ var words = []struct {
 	{"reduce the length of", llm.ClassContextTooLong},
 	{"request too large for", llm.ClassContextTooLong}, // OpenAI's 429 for a request larger than the limit per minute
 
+	{"please retry in", llm.ClassRateLimit}, // Gemini tells of its limits per minute as OpenAI does of an empty account
+
 	{"credit balance is too low", llm.ClassBilling},
 	{"insufficient credits", llm.ClassBilling},
 	{"exceeded your current quota", llm.ClassBilling},
