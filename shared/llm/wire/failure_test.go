@@ -53,6 +53,9 @@ func TestErrorClasses(t *testing.T) {
 		{429, `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`, llm.ClassBilling},
 		{429, `[{"error":{"code":429,"message":"You exceeded your current quota, please check your plan and billing details.\nPlease retry in 25.9s.",` +
 			`"status":"RESOURCE_EXHAUSTED"}}]`, llm.ClassRateLimit}, // Gemini's limits per minute
+		{400, `[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`,
+			llm.ClassAuthentication}, // Gemini
+		{400, `{"code":"Client specified an invalid argument","error":"Incorrect API key provided: xa***."}`, llm.ClassAuthentication}, // xAI
 		{400, `{"error":{"message":"too long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, llm.ClassContextTooLong},
 		{400, `{"error":{"message":"Unsupported parameter: 'max_tokens'","type":"invalid_request_error","param":"max_tokens","code":"unsupported_parameter"}}`, llm.ClassBadRequest},
 		{400, `{"error":{"message":"Invalid prompt: your prompt was flagged as potentially violating our usage policy.","type":"invalid_request_error","code":"invalid_prompt"}}`, llm.ClassRefused},

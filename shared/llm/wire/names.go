@@ -72,6 +72,9 @@ var words = []struct {
 
 	{"please retry in", llm.ClassRateLimit}, // Gemini tells of its limits per minute as OpenAI does of an empty account
 
+	{"api key not valid", llm.ClassAuthentication},          // Gemini's 400
+	{"incorrect api key provided", llm.ClassAuthentication}, // xAI's 400
+
 	{"credit balance is too low", llm.ClassBilling},
 	{"insufficient credits", llm.ClassBilling},
 	{"exceeded your current quota", llm.ClassBilling},
