@@ -114,7 +114,7 @@ func classOf(err error) llm.ErrorClass {
 func (f *Failure) class() llm.ErrorClass {
 	named := cmp.Or(names[strings.ToLower(f.Code)], names[strings.ToLower(f.Type)])
 	switch named {
-	case llm.ClassBilling, llm.ClassContextTooLong, llm.ClassRefused, llm.ClassOverloaded:
+	case llm.ClassBilling, llm.ClassContextTooLong, llm.ClassRefused, llm.ClassOverloaded, llm.ClassUnavailable:
 		return named
 	}
 	if f.Status != http.StatusUnauthorized && f.Status < 500 {

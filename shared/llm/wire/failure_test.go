@@ -55,6 +55,9 @@ func TestErrorClasses(t *testing.T) {
 			`"status":"RESOURCE_EXHAUSTED"}}]`, llm.ClassRateLimit}, // Gemini's limits per minute
 		{400, `[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`,
 			llm.ClassAuthentication}, // Gemini
+		// Groq, when it can't read what the model wrote
+		{400, `{"error":{"message":"Failed to call a function.","type":"invalid_request_error","code":"tool_use_failed"}}`, llm.ClassUnavailable},
+		{400, `{"error":{"message":"Parsing failed.","type":"invalid_request_error","code":"output_parse_failed"}}`, llm.ClassUnavailable},
 		{400, `{"code":"Client specified an invalid argument","error":"Incorrect API key provided: xa***."}`, llm.ClassAuthentication}, // xAI
 		{400, `{"error":{"message":"too long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, llm.ClassContextTooLong},
 		{400, `{"error":{"message":"Unsupported parameter: 'max_tokens'","type":"invalid_request_error","param":"max_tokens","code":"unsupported_parameter"}}`, llm.ClassBadRequest},

@@ -50,7 +50,9 @@ var names = map[string]llm.ErrorClass{
 	"invalid_prompt":              llm.ClassRefused,
 	"moderation_blocked":          llm.ClassRefused,
 
-	"timeout_error": llm.ClassUnavailable, // a timeout on the provider's side
+	"timeout_error":       llm.ClassUnavailable, // a timeout on the provider's side
+	"tool_use_failed":     llm.ClassUnavailable, // Groq can't read what the model wrote, which is other the next time
+	"output_parse_failed": llm.ClassUnavailable,
 }
 
 // words classifies errors that share one name, mostly invalid_request_error, by their message. The
