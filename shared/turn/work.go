@@ -177,11 +177,11 @@ func (s *turn) allowed(skills *skill.Set, names []string) *skill.Set {
 func (s *turn) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 	if out.Status != execution.Parked {
 		if body := s.storedText(out.Outcome); body != "" {
-			err := s.answer(ctx, tx, thread.Spoken{
+			m := thread.Spoken{
 				Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
 				Execution: s.exec.ID, Key: fmt.Sprintf("%s:%d", s.exec.ID, out.Steps), First: !s.resumed, Data: thread.TrustData(out.Trust),
-			})
-			if err != nil {
+			}
+			if err := s.tellEnd(ctx, tx, out.Status, m); err != nil {
 				return err
 			}
 		}
@@ -209,6 +209,15 @@ func (s *turn) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 	}
 	s.ended = s.Runs.GetIn(tx.Later(), s.exec.ID)
 	return nil
+}
+
+// tellEnd writes down how the turn ended. Why there is no answer names skills and errors: it stays in the
+// thread where answers leave.
+func (s *turn) tellEnd(ctx context.Context, tx lane.Tx, status execution.Status, m thread.Spoken) error {
+	if status == execution.Completed || status == execution.Waiting {
+		return s.answer(ctx, tx, m)
+	}
+	return s.say(ctx, tx, s.Thread, m)
 }
 
 // maxBody is the longest message of a thread, in bytes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,29 @@ func TestAnswersLeaveByTheChannelOfTheirThread(t *testing.T) {
 			}
 		}
 		w.mustBeFree(t)
+	})
+}
+
+// TestWhyThereIsNoAnswerStaysInTheThread: it names skills and errors, which are nobody's outside.
+func TestWhyThereIsNoAnswerStaysInTheThread(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.source(t, "gh", messages)
+		w.answers = []llm.Response{says("I notify.", llm.ToolCall{ID: "c1", Name: "list_skills", Arguments: `{}`})} // then the model fails
+		w.receive(t, "gh", "d1", `{"number":7,"title":"one"}`)
+		w.drain(t)
+		w.Skew.Advance(time.Hour)
+		w.drain(t)
+		if got := w.sayings(); len(got) != 0 {
+			t.Errorf("said: %+v", got)
+		}
+		all, _, err := w.Threads.List(t.Context(), w.Workspace, thread.Filter{Channel: "http"})
+		if err != nil || len(all) != 1 {
+			t.Fatalf("threads: %+v, %v", all, err)
+		}
+		said := must(w.Threads.Lately(t.Context(), w.Workspace, all[0].ID, 10))(t)
+		if len(said) != 2 || !strings.Contains(said[1].Body, "(stopped: the model failed: bad_request; done so far: list_skills)") {
+			t.Errorf("the thread has %+v", said)
+		}
 	})
 }
 
