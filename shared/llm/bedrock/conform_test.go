@@ -32,7 +32,7 @@ func TestConform(t *testing.T) {
 }
 
 // stops are Bedrock's names of stop reasons.
-var stops = map[llm.StopReason]string{llm.StopRefusal: "guardrail_intervened", llm.StopOther: "malformed_model_output"}
+var stops = map[llm.StopReason]string{llm.StopRefusal: "guardrail_intervened", llm.StopOther: "something_new"}
 
 // refusals are Bedrock's answers for the error classes.
 var refusals = map[llm.ErrorClass]struct {

@@ -57,7 +57,7 @@ func TestStopReasons(t *testing.T) {
 		"end_turn": llm.StopEndTurn, "tool_use": llm.StopToolUse, "max_tokens": llm.StopMaxTokens, "stop_sequence": llm.StopSequence,
 		"model_context_window_exceeded": llm.StopMaxTokens,
 		"guardrail_intervened":          llm.StopRefusal, "content_filtered": llm.StopRefusal,
-		"malformed_model_output": llm.StopOther, "malformed_tool_use": llm.StopToolUse, "something_new": llm.StopOther,
+		"malformed_tool_use": llm.StopToolUse, "something_new": llm.StopOther,
 	} {
 		got, err := serve(t, whole(answerJSON(bedrocks, `{"text":"hi"}`))).model.Generate(t.Context(), say("go"), nil)
 		if err != nil || got.StopReason != want || got.Text != "hi" {
@@ -67,6 +67,19 @@ func TestStopReasons(t *testing.T) {
 		if err != nil || got.StopReason != want || got.Text != "hi" {
 			t.Errorf("%s, streamed: %+v, %v", bedrocks, got, err)
 		}
+	}
+}
+
+// What Bedrock could not read of the model is no answer, also where a part of it came.
+func TestAnAnswerThatIsMalformed(t *testing.T) {
+	const malformed = "malformed_model_output"
+	_, err := serve(t, whole(answerJSON(malformed, `{"text":"hi"}`))).model.Generate(t.Context(), say("go"), nil)
+	if llm.ClassOf(err) != llm.ClassUnavailable {
+		t.Errorf("got %v", err)
+	}
+	s := serve(t, streaming(text(0, "hi"), messageStop(malformed), metadata()))
+	if _, err := s.model.Generate(t.Context(), say("go"), func(llm.Delta) {}); llm.ClassOf(err) != llm.ClassUnavailable {
+		t.Errorf("streamed: got %v", err)
 	}
 }
 

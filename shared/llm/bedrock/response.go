@@ -22,6 +22,9 @@ func converse(ctx context.Context, client *bedrockruntime.Client, in *bedrockrun
 	if !ok || out.StopReason == "" || out.Usage == nil {
 		return llm.Response{}, errIncomplete
 	}
+	if out.StopReason == types.StopReasonMalformedModelOutput {
+		return llm.Response{}, errMalformed
+	}
 	resp := llm.Response{
 		Message:    llm.Message{Role: llm.RoleAssistant},
 		StopReason: stopReason(out.StopReason),
@@ -51,6 +54,9 @@ func converse(ctx context.Context, client *bedrockruntime.Client, in *bedrockrun
 
 // errIncomplete is the error of an answer without its message, its stop reason or its usage.
 var errIncomplete = errors.New("the answer is incomplete")
+
+// errMalformed is the error of an answer that Bedrock could not read.
+var errMalformed = errors.New("the model's answer is malformed")
 
 // routed returns the model that a prompt router chose.
 func routed(t *types.PromptRouterTrace) string {

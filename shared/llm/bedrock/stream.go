@@ -115,6 +115,9 @@ func (a *answer) end(err error) (llm.Response, error) {
 		}
 		return llm.Response{}, err
 	}
+	if a.stop == types.StopReasonMalformedModelOutput {
+		return llm.Response{}, errMalformed
+	}
 	resp := llm.Response{
 		Message:    llm.Message{Role: llm.RoleAssistant, Text: a.text.String()},
 		StopReason: stopReason(a.stop),
