@@ -126,8 +126,8 @@ func (r *Runner) goOn(ctx context.Context, ws db.Workspace, e execution.Executio
 			return r.Through(ctx, r.bounded(job, skills.Only(names...), by.settings))
 		},
 	})
-	if err == nil && out.Halted { // retried later: the cause of the halt does not end at once
-		err = fmt.Errorf("execution %s is halted: %s", e.ID, out.Reason)
+	if err == nil && out.Halted {
+		err = stillHalted(e, out)
 	}
 	return out, err
 }
@@ -152,7 +152,16 @@ func (r *Runner) talkOn(ctx context.Context, ws db.Workspace, e execution.Execut
 		}
 		return s.enter(ctx, entry, s.follow)
 	}
-	return r.do(ctx, ws, kind.Name, e, unit)
+	out, err := r.do(ctx, ws, kind.Name, e, unit)
+	if err == nil && kind.Waits && out.Status == execution.Parked && out.Halted {
+		err = stillHalted(e, out)
+	}
+	return out, err
+}
+
+// stillHalted has an execution tried again later, because the cause of the halt does not end at once.
+func stillHalted(e execution.Execution, out work.Outcome) error {
+	return fmt.Errorf("execution %s is halted: %s", e.ID, out.Reason)
 }
 
 // GoOn adds to a batch that the turn of a dead process continues at once.

@@ -58,6 +58,9 @@ type Kind struct {
 	LocksThread bool
 	// Guarded says that strangers are told what the agent says: an output check sees it first.
 	Guarded bool
+	// Waits says that nobody waits for the answer: a turn that the model, a budget or a kill switch stops is tried
+	// again until it can go on. Else it fails.
+	Waits bool
 	// AnswerTokens is the longest answer of the model; nil: 4,096 tokens.
 	AnswerTokens func(workspace.Settings) int
 	// ThreadTokens bounds what the turns of one thread use together that began within 24 hours; nil:

@@ -51,7 +51,7 @@ func (s *turn) work(ctx context.Context, job reason.Job) (out reason.Outcome, er
 		job.Delta = func(_ context.Context, d llm.Delta) { s.tell.streamed(d) }
 	}
 	out, err = s.Through(ctx, job)
-	if out.Status == execution.Parked && out.Halted { // the next run would end in the same way
+	if out.Status == execution.Parked && out.Halted && !s.kind.Waits { // the next run would end in the same way
 		out.Status = execution.Failed
 	}
 	return out, err

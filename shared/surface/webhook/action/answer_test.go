@@ -92,6 +92,33 @@ func TestWhyThereIsNoAnswerStaysInTheThread(t *testing.T) {
 	})
 }
 
+// TestAMessageOutlivesAnOutage of the model: its turn is tried again, because nobody who waits would send it again.
+func TestAMessageOutlivesAnOutage(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.source(t, "gh", messages)
+		w.answers = []llm.Response{says("Here I am.")}
+		w.away = &llm.Error{Class: llm.ClassOverloaded, Provider: "script"}
+		id := w.receive(t, "gh", "d1", `{"number":7,"title":"one"}`)
+		for range 25 { // more often than the outbox tries at short intervals
+			w.drain(t)
+			w.Skew.Advance(time.Hour)
+		}
+		e := must(w.Runs.Get(t.Context(), w.Workspace, w.delivery(t, id).Execution))(t)
+		if e.Status != execution.Parked || len(w.sayings()) != 0 {
+			t.Errorf("while the model is away it is %s, said %+v", e.Status, w.sayings())
+		}
+		w.mu.Lock()
+		w.away = nil
+		w.mu.Unlock()
+		w.Skew.Advance(time.Hour)
+		w.drain(t)
+		if got := w.sayings(); len(got) != 1 || got[0].Body != "Here I am." {
+			t.Errorf("afterwards said: %+v", got)
+		}
+		w.mustBeFree(t)
+	})
+}
+
 // TestFullQueuesKeepDeliveriesInTheInbox: as many turns wait in a conversation as the settings allow,
 // and ten times as many in the workspace; what comes then waits, and no try is counted.
 func TestFullQueuesKeepDeliveriesInTheInbox(t *testing.T) {

@@ -62,6 +62,7 @@ type world struct {
 	asked    []llm.Request
 	said     []thread.Message // by the channel http
 	unsaid   error            // why nothing is said by it
+	away     error            // why the model does not answer
 }
 
 // deliverable takes addresses of the channel http.
@@ -150,6 +151,9 @@ func (m scripted) Generate(_ context.Context, r llm.Request, _ func(llm.Delta)) 
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
 	m.w.asked = append(m.w.asked, r)
+	if m.w.away != nil {
+		return llm.Response{}, m.w.away
+	}
 	if len(m.w.answers) == 0 {
 		return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: "script"}
 	}
