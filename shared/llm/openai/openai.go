@@ -15,6 +15,9 @@
 // valid ones. The protocol can't mark a tool result as an error: the content of such a result
 // begins with "Error: ".
 //
+// Mistral's models take call ids of nine letters and digits only, and only the assistant after a
+// result. Mistral itself refuses stream_options, and sends the usage unasked.
+//
 // # What is kept and sent back
 //
 // Servers of thinking models refuse a conversation that lacks what they sent with a call:
@@ -31,6 +34,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
@@ -58,6 +62,7 @@ type Model struct {
 	endpoint *wire.Endpoint
 	model    string
 	own      bool   // the provider is OpenAI
+	mistral  bool   // the provider is Mistral
 	from     string // provider and host, because several servers use this protocol; only their opaque data is sent back
 }
 
@@ -87,7 +92,8 @@ func New(o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{endpoint, o.Model, own, Name + " " + base.Host}, nil
+	mistral := base.Hostname() == "mistral.ai" || strings.HasSuffix(base.Hostname(), ".mistral.ai")
+	return &Model{endpoint, o.Model, own, mistral, Name + " " + base.Host}, nil
 }
 
 // Name implements [llm.Model].

@@ -58,7 +58,10 @@ type definition struct {
 // encode returns the JSON body of a request.
 func (m *Model) encode(req llm.Request, stream bool) ([]byte, error) {
 	out := request{Model: req.Model, Temperature: req.Temperature, Stream: stream, Messages: m.messages(req)}
-	if stream {
+	if mistrals().MatchString(req.Model) {
+		out.Messages = forMistral(out.Messages)
+	}
+	if stream && !m.mistral {
 		out.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
 	if limit := max(req.MaxTokens, 0); m.own || renamedLimit().MatchString(req.Model) {

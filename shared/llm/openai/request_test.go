@@ -104,6 +104,19 @@ func TestRequests(t *testing.T) {
 	golden(t, "openai.json", body)
 }
 
+// TestMistral demands short call ids, the assistant after a result, and no stream_options.
+func TestMistral(t *testing.T) {
+	asked := conversation()
+	asked.Model = "mistral-large-latest"
+	asked.Messages[1].Calls[2].ID, asked.Messages[2].Results[2].CallID = "D681PevKs", "D681PevKs"
+	_, body := sent(t, openai.Options{BaseURL: "https://api.mistral.ai/v1", APIKey: secret.NewValue("k")}, asked, func(llm.Delta) {})
+	golden(t, "mistral.json", body)
+	_, body = sent(t, openai.Options{BaseURL: "http://localhost:8000/v1", Model: "mistralai/Devstral-Small-2505"}, user("Hello."), func(llm.Delta) {})
+	if !strings.Contains(string(body), `"include_usage":true`) {
+		t.Errorf("another provider is not asked for the usage: %s", body)
+	}
+}
+
 func TestWhereRequestsGo(t *testing.T) {
 	for base, want := range map[string]string{
 		"":                               "https://api.openai.com/v1/chat/completions",
