@@ -226,11 +226,11 @@ func (w *world) injects(t *testing.T, name, way, text string) {
 		all += e.Text
 	}
 	for _, told := range []string{hidden, "IOSFODNN7EXAMPLE", m.canary(), chat.Kind().Prompt, base64.StdEncoding.EncodeToString([]byte("  " + m.canary()))[4:]} {
-		if told != "" && strings.Contains(all, told) && (message.Surface == trace.Chat || told == hidden) {
+		if told != "" && strings.Contains(all, told) {
 			t.Errorf("%s: %.40q is told in %s", name, told, all)
 		}
 	}
-	if message.Surface == trace.Chat && (m.canary() == "" || !strings.Contains(all, redact.Mark)) {
+	if m.canary() == "" || !strings.Contains(all, redact.Mark) {
 		t.Errorf("%s: the rules are %.80q, and it tells %s", name, m.rules[0], all)
 	}
 }

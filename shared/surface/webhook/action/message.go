@@ -34,6 +34,7 @@ func Kind(deliverable func(channel, address, body string) error) turn.Kind {
 		Prompt:    prompt,
 		Trust:     execution.Untrusted,
 		Multitask: []turn.Multitask{turn.Enqueue},
+		Guarded:   true,
 		Waits:     true,
 
 		Deliverable: deliverable,
