@@ -125,6 +125,9 @@ func (f *Failure) class() llm.ErrorClass {
 			}
 		}
 	}
+	if f.Status == http.StatusForbidden && strings.HasPrefix(strings.TrimSpace(f.Message), "<") {
+		return llm.ClassBadRequest // a firewall's page: it dislikes this request, and the key may be right
+	}
 	return cmp.Or(classOfStatus(f.Status), named, llm.ClassUnavailable)
 }
 

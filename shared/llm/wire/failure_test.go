@@ -32,6 +32,8 @@ func TestErrorClasses(t *testing.T) {
 		{401, `{}`, llm.ClassAuthentication},
 		{402, `{}`, llm.ClassBilling},
 		{403, `{}`, llm.ClassAuthentication},
+		{403, "\n<html><head><title>403 Forbidden</title></head></html>", llm.ClassBadRequest}, // a firewall dislikes what a visitor wrote
+		{401, "<html>", llm.ClassAuthentication},
 		{404, `404 page not found`, llm.ClassBadRequest},
 		{407, ``, llm.ClassAuthentication},
 		{408, ``, llm.ClassTimeout},
