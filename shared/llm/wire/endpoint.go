@@ -174,6 +174,9 @@ func (e *Endpoint) failed(ctx context.Context, header http.Header, err error) er
 		return ended
 	}
 	out := &llm.Error{Class: classOf(err), Provider: e.provider, RetryAfter: retryAfter(header)}
+	if out.Class == llm.ClassRateLimit && out.RetryAfter == 0 {
+		out.RetryAfter = waitIn(err.Error())
+	}
 	text := err.Error()
 	if id := cmp.Or(header.Get("Request-Id"), header.Get("X-Request-Id")); id != "" && len(id) <= 100 {
 		text = "request " + id + ": " + text

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // Failure is what a provider sends instead of an answer. Its text is the provider's.
@@ -183,4 +184,19 @@ func retryAfter(header http.Header) time.Duration {
 		return 0
 	}
 	return min(max(until.Sub(now), 0), longestWait)
+}
+
+var namedWait = pattern.New(`(?i)\b(?:retry|try again) in ((?:\d+(?:\.\d+)?(?:h|ms|m|s))+)`)
+
+// waitIn returns how long a message asks us to wait, or 0. Gemini says it nowhere else.
+func waitIn(message string) time.Duration {
+	said := namedWait().FindStringSubmatch(message)
+	if said == nil {
+		return 0
+	}
+	wait, err := time.ParseDuration(said[1])
+	if err != nil {
+		return 0
+	}
+	return min(wait, longestWait)
 }

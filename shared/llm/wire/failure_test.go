@@ -180,3 +180,27 @@ func TestRetryAfter(t *testing.T) {
 		}
 	}
 }
+
+// TestTheWaitThatAMessageNames counts where no header has it, as Gemini's.
+func TestTheWaitThatAMessageNames(t *testing.T) {
+	for message, want := range map[string]time.Duration{
+		"You exceeded your current quota.\\nPlease retry in 37.5s.": 37500 * time.Millisecond,
+		"Rate limit reached. Please try again in 1m2.5s. Visit us.": 62500 * time.Millisecond,
+		"Please try again in 120ms.":                                120 * time.Millisecond,
+		"Please retry in 9999h.":                                    24 * time.Hour,
+		"Please retry in a minute.":                                 0,
+		"Please retry in 5.":                                        0,
+		"Please retry in 99999999999999999999999h.":                 0,
+		"Please retry.":                                             0,
+	} {
+		if got := failed(t, 429, `{"error":{"message":"`+message+`"}}`).RetryAfter; got != want {
+			t.Errorf("%q: got %v, want %v", message, got, want)
+		}
+	}
+	if got := failed(t, 429, `{"error":{"message":"Please retry in 37s."}}`, "Retry-After", "7").RetryAfter; got != 7*time.Second {
+		t.Errorf("with a header: got %v", got)
+	}
+	if got := failed(t, 401, `{"error":{"message":"Please retry in 37s."}}`).RetryAfter; got != 0 {
+		t.Errorf("an error that does not pass: got %v", got)
+	}
+}
