@@ -675,3 +675,59 @@ func TestAHeartbeatWithoutAnAnswerHoldsNoStepUp(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatIsOpenOfATaskThatEndsElsewhereIsClosed: another kind of agent has completed the task, or a person has
+// put it away between two attempts.
+func TestWhatIsOpenOfATaskThatEndsElsewhereIsClosed(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.steps(2, 40*time.Second)
+		lose := func(title string) string {
+			t.Helper()
+			id := w.create(t, task.Task{Title: title, MaxRetries: 3})
+			w.cycle(t)
+			if r := w.minute(t, id); r.Outcome != worker.HandedOn || len(w.open(t, id)) != 1 {
+				t.Fatalf("%+v, open %+v", r, w.open(t, id))
+			}
+			w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.Tasks.RecoverAll(ctx, tx, []task.Report{{Task: id, Attempt: 1, Actor: "user:ada"}}, "it is lost")
+				return err
+			})
+			w.drain(t)
+			w.next()
+			return id
+		}
+		away := lose("Put away")
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Tasks.Archive(ctx, tx, away, "user:ada")
+			return err
+		})
+		done, other := lose("Done elsewhere"), w.IDs()
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			a := agent.Agent{ID: other, Name: "other", Spawner: agent.SpawnPull, CoordinatorEnabled: true, CreatedBy: "test"}
+			_, _, err := w.Agents.Register(ctx, tx, a)
+			return err
+		})
+		w.Skew.Advance(time.Minute)
+		must(w.Agents.Beat(t.Context(), w.Workspace, agent.Beat{Agent: other}))(t)
+		w.cycle(t)
+		is, ok, err := w.Cycles.Claim(t.Context(), w.Workspace, other)
+		if err != nil || !ok || is.ID != done {
+			t.Fatalf("claimed %+v, %v", is, err)
+		}
+		w.drain(t)
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Tasks.Complete(ctx, tx, task.Report{Task: done, Attempt: 2, Actor: "agent:" + other}, nil, "")
+			return err
+		})
+		w.Skew.Advance(2 * time.Hour)
+		w.drain(t)
+		for _, tick := range w.next() {
+			must(w.Work.Run(t.Context(), tick))(t)
+		}
+		for _, id := range []string{away, done} {
+			if is := w.get(t, id); len(w.open(t, id)) != 0 {
+				t.Errorf("task %q is %s, open %+v", is.Title, is.Status, w.open(t, id))
+			}
+		}
+	})
+}

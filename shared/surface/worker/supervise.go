@@ -42,6 +42,8 @@ const (
 	lookAgain = 20 * time.Second
 	// personAgain is how long after the look at a task that waits for a person.
 	personAgain = 5 * time.Minute
+	// restsAgain is how long after the look at a task of which something is open, and which nobody works on here.
+	restsAgain = time.Hour
 	// haltedAgain and threadAgain are the longest pauses between two invocations of a task that was halted,
 	// and of one in whose thread another execution speaks.
 	haltedAgain = 5 * time.Minute
@@ -157,13 +159,19 @@ func (s *Supervisor) look(ctx context.Context, c outbox.Claimed) error {
 	if err := s.DB.Read(ctx, c.Workspace, &b); err != nil {
 		return fmt.Errorf("look at task %s: %w", t.ID, err)
 	}
-	if over := !t.Status.Active(); over && (len(*open) == 0 || !ended(t)) {
-		return nil // what is open continues with the next attempt
+	if !t.Status.Active() && !ended(t) {
+		return rests(t, *open)
+	}
+	if !t.Status.Active() && len(*open) == 0 {
+		return nil
 	}
 	if t.Status.Active() {
 		by, err := s.Agents.Get(ctx, c.Workspace, t.Agent)
-		if err != nil || !builtin(by) {
-			return err // another kind of agent has it by now
+		if err != nil {
+			return err
+		}
+		if !builtin(by) {
+			return rests(t, *open)
 		}
 		if why := cmp.Or(halts.Run(by.Name), halts.Run(by.ID)); why != "" && !held.Held() {
 			return outbox.LaterIn(lookAgain, errors.New(why)) // an invocation would end at once
@@ -193,6 +201,15 @@ func (s *Supervisor) look(ctx context.Context, c outbox.Claimed) error {
 		return err
 	}
 	return outbox.LookIn(lookAgain, fmt.Errorf("task %s is worked on", t.ID))
+}
+
+// rests is the outcome of a look at a task that has no attempt, or one of another kind of agent. What is open of
+// it continues with the next attempt of the built-in worker, and is closed once the task has ended.
+func rests(t task.Task, open []execution.Execution) error {
+	if len(open) == 0 {
+		return nil
+	}
+	return outbox.LaterIn(restsAgain, fmt.Errorf("task %s is %s, and a run of it is open", t.ID, t.Status))
 }
 
 // paused returns how long a task is not worked on because its last run was halted, by a model that fails,
