@@ -82,7 +82,7 @@ func (a *attempt) conclude(ctx context.Context, out reason.Outcome, err error) (
 		out.Status, out.Reason, out.Progress = execution.Parked, "the time was up", a.seen
 	}
 	switch {
-	case o != nil && out.Status == execution.Parked:
+	case o != nil && out.Status != execution.Waiting: // also an end whose task was paused before it was stored: it is stored next time
 		out.Status, out.Reason, out.Halted = o.status, o.why, false
 	case out.Status == execution.Parked && !out.Halted && a.spent && !a.saved && out.Steps <= before:
 		a.stuck, out.Status = true, execution.Failed

@@ -14,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -728,6 +729,47 @@ func TestWhatIsOpenOfATaskThatEndsElsewhereIsClosed(t *testing.T) {
 			if is := w.get(t, id); len(w.open(t, id)) != 0 {
 				t.Errorf("task %q is %s, open %+v", is.Title, is.Status, w.open(t, id))
 			}
+		}
+	})
+}
+
+// TestAnAnswerToAPausedTaskIsKept: it came when the task had been paused already. The next attempt stores it, and
+// makes no call twice.
+func TestAnAnswerToAPausedTaskIsKept(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.Work.BeatEvery = 10 * time.Millisecond
+		id := w.create(t, task.Task{Title: "Nearly done"})
+		w.answers(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+			if results(r) == 0 {
+				return says("", llm.ToolCall{ID: "a", Name: "note", Arguments: `{"text":"a"}`}), nil
+			}
+			w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.Tasks.Pause(ctx, tx, id, "user:ada", "", "for a while")
+				return err
+			})
+			<-ctx.Done()
+			return says("All is noted."), nil
+		})
+		w.cycle(t)
+		if r := must(w.Work.Run(t.Context(), worker.Tick{Workspace: w.Workspace, Task: id}))(t); r.Outcome != worker.Stopped {
+			t.Errorf("%+v", r)
+		}
+		w.next()
+		if all := w.executions(t, id); len(all) != 1 || all[0].Status != execution.Parked {
+			t.Errorf("paused: %+v", all)
+		}
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			pending := task.Pending
+			_, err := w.Tasks.Patch(ctx, tx, id, "user:ada", func(task.Task) error { return nil }, task.Patch{Status: &pending})
+			return err
+		})
+		w.steps(1, 0)
+		w.cycle(t)
+		for _, tick := range w.next() {
+			must(w.Work.Run(t.Context(), tick))(t)
+		}
+		if is := w.get(t, id); is.Status != task.Completed || len(w.notes()) != 1 || len(w.executions(t, id)) != 1 {
+			t.Errorf("resumed: %+v, noted %q, executions %+v", is, w.notes(), w.executions(t, id))
 		}
 	})
 }
