@@ -89,6 +89,10 @@ type Agent struct {
 	TerminatedAt      *time.Time
 	TerminationReason string
 
+	Newest *time.Time // when the newest of its open attempts began
+	// Until is, of an agent of the built-in worker, when the first hold on one of its tasks ends, or has ended.
+	Until *time.Time
+
 	now time.Time // of the database, when the row was read
 }
 
@@ -172,7 +176,8 @@ func collect(into *[]Agent) func(db.Scan) error {
 		if err := scan(&a.ID, &a.Name, db.Optional(&a.Model), &a.Status, &capabilities, &a.CoordinatorEnabled, &a.MaxConcurrentTasks,
 			&a.IntervalSeconds, &a.StaleSeconds, &a.Spawner, db.Optional(&a.SpawnerTarget), &a.Generation, &a.Tasks, db.Optional(&a.Health),
 			db.Optional(&l.Task), &l.Progress, db.Optional(&l.Step), &l.MemoryMB, &l.CPU, &a.LastSeenAt, &a.NextExpectedAt, &a.IdleSince,
-			&a.Version, &a.CreatedBy, &a.CreatedAt, &a.UpdatedAt, &a.TerminatedAt, db.Optional(&a.TerminationReason), &a.now); err != nil {
+			&a.Version, &a.CreatedBy, &a.CreatedAt, &a.UpdatedAt, &a.TerminatedAt, db.Optional(&a.TerminationReason),
+			&a.Newest, &a.Until, &a.now); err != nil {
 			return err
 		}
 		if a.Tasks == 0 { // its latest heartbeat was about a task that has ended

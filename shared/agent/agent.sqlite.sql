@@ -11,11 +11,7 @@ SELECT a.workspace_id, a.id, $3, a.status, a.current_task_id, a.progress_percent
  WHERE a.workspace_id = $1 AND a.id = $2 AND a.terminated_at IS NULL;
 
 -- name: List
-SELECT a.id, a.name, a.model, a.status, a.capabilities, a.coordinator_enabled, a.max_concurrent_tasks, a.heartbeat_interval_seconds,
-       a.stale_threshold_seconds, a.spawner, a.spawner_target, a.token_generation,
-       (SELECT count(*) FROM agent_task_attempts t WHERE t.workspace_id = $1 AND t.agent_id = a.id AND t.ended_at IS NULL),
-       a.health, a.current_task_id, a.progress_percent, a.current_step, a.memory_mb, a.cpu_percent, a.last_seen_at, a.next_expected_at,
-       a.idle_since, a.version, a.created_by, a.created_at, a.updated_at, a.terminated_at, a.termination_reason, lk_now()
+SELECT @row
   FROM agents a
  WHERE a.workspace_id = $1
    AND (CAST($2 AS text) IS NULL OR a.status = $2)

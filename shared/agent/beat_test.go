@@ -260,14 +260,18 @@ func TestHealthFollowsFromSilence(t *testing.T) {
 			tasks   int
 			says    agent.Status
 			silence time.Duration
+			begun   time.Duration // ago, of its task
 			want    agent.Health
 		}{
-			{agent.SpawnPull, 0, "", 30 * time.Second, agent.IsHealthy},
-			{agent.SpawnPull, 0, agent.Degraded, 0, agent.IsDegraded},
-			{agent.SpawnPull, 0, "", 62 * time.Second, agent.IsDegraded},
-			{agent.SpawnPull, 0, "", 182 * time.Second, agent.IsStale},
-			{agent.SpawnHTTP, 0, "", time.Hour, agent.IsHealthy}, // it is started for each task
-			{agent.SpawnHTTP, 1, "", time.Hour, agent.IsStale},
+			{agent.SpawnPull, 0, "", 30 * time.Second, 0, agent.IsHealthy},
+			{agent.SpawnPull, 0, agent.Degraded, 0, 0, agent.IsDegraded},
+			{agent.SpawnPull, 0, "", 62 * time.Second, 0, agent.IsDegraded},
+			{agent.SpawnPull, 0, "", 182 * time.Second, 0, agent.IsStale},
+			{agent.SpawnPull, 1, "", time.Hour, 0, agent.IsStale},
+			{agent.SpawnHTTP, 0, "", time.Hour, 0, agent.IsHealthy}, // it is started for each task
+			{agent.SpawnHTTP, 1, "", time.Hour, time.Hour, agent.IsStale},
+			{agent.SpawnHTTP, 1, "", time.Hour, 0, agent.IsHealthy},            // a start counts as a heartbeat
+			{agent.SpawnBuiltin, 1, "", time.Hour, time.Hour, agent.IsHealthy}, // its task waits: nobody holds it
 		} {
 			d := draft("builder")
 			d.Spawner = c.spawner
@@ -277,6 +281,9 @@ func TestHealthFollowsFromSilence(t *testing.T) {
 			}
 			w.beat(t, agent.Beat{Agent: a.ID, Says: c.says})
 			w.exec(t, w.q.Age, a.ID, -c.silence.Milliseconds())
+			if c.begun > 0 {
+				w.exec(t, w.q.Begun, a.ID, -c.begun.Milliseconds())
+			}
 			is := w.get(t, a.ID)
 			if silence, heard := is.Silence(); is.PresentHealth() != c.want || !heard || silence < c.silence {
 				t.Errorf("%s with %d tasks, silent for %s: %s, want %s", c.spawner, c.tasks, silence, is.PresentHealth(), c.want)

@@ -23,20 +23,40 @@ func (a Agent) Silence() (time.Duration, bool) {
 	return max(0, a.now.Sub(*a.LastSeenAt)), true
 }
 
+// OwesSince returns since when a heartbeat could have come, and whether the agent owes heartbeats at all. One
+// that never sent any does not, nor does one that is started for each task and has none. A start counts as a
+// heartbeat. The built-in worker, whose step may be long, owes heartbeats only once its hold on a task has
+// ended without being released.
+func (a Agent) OwesSince(now time.Time) (last time.Time, owes bool) {
+	perTask, builtin := a.Spawner != SpawnPull, a.Spawner == SpawnBuiltin
+	if a.LastSeenAt == nil || perTask && a.Tasks == 0 || builtin && (a.Until == nil || a.Until.After(now)) {
+		return last, false
+	}
+	last = *a.LastSeenAt
+	if perTask && a.Newest != nil && a.Newest.After(last) {
+		last = *a.Newest
+	}
+	if builtin && a.Until.After(last) {
+		last = *a.Until
+	}
+	return last, true
+}
+
 // PresentHealth returns the health that follows from the latest heartbeat, at the time when the agent
-// was read. Agents that are started for each task are not expected to send heartbeats between tasks, and
-// a terminated agent is expected to send none: it has no health.
+// was read. An agent that is started for each task has a good one between tasks, and a terminated agent
+// has none.
 func (a Agent) PresentHealth() Health {
-	silence, heard := a.Silence()
+	last, owes := a.OwesSince(a.now)
+	silence := a.now.Sub(last)
 	second := func(n int) time.Duration { return time.Duration(n) * time.Second }
 	switch {
-	case !heard, a.Status == Terminated:
+	case a.LastSeenAt == nil, a.Status == Terminated:
 		return ""
 	case a.Spawner != SpawnPull && a.Tasks == 0:
 		return IsHealthy
-	case silence > second(a.StaleSeconds):
+	case owes && silence > second(a.StaleSeconds):
 		return IsStale
-	case silence > 2*second(a.IntervalSeconds), a.Health == IsDegraded:
+	case owes && silence > 2*second(a.IntervalSeconds), a.Health == IsDegraded:
 		return IsDegraded
 	}
 	return IsHealthy

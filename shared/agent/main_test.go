@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
 type statements struct {
-	AddTask, Assign, Attempt, Start, Late, LongRun, Change, End, Put, Age, Routed, Happened db.Query
+	AddTask, Assign, Attempt, Start, Late, LongRun, Change, End, Put, Age, Begun, Routed, Happened db.Query
 }
 
 // world is a fresh workspace on one engine with its agents.

@@ -13,9 +13,7 @@ import (
 // worker is an agent with what it works on now.
 type worker struct {
 	agent.Agent
-	newest *time.Time // when the newest of its open attempts began
-	halted bool       // by a kill switch
-	until  *time.Time // of an agent of the built-in worker: when the first hold on one of its tasks ends, or has ended
+	halted bool // by a kill switch
 	now    time.Time
 }
 
@@ -28,7 +26,8 @@ func workers(into *[]worker) func(db.Scan) error {
 	return db.Append(into, func(scan db.Scan, w *worker) error {
 		var capabilities string
 		err := scan(&w.ID, &w.Name, &w.Status, &capabilities, &w.CoordinatorEnabled, &w.MaxConcurrentTasks, &w.IntervalSeconds, &w.StaleSeconds,
-			&w.Spawner, db.Optional(&w.SpawnerTarget), db.Optional(&w.Health), &w.LastSeenAt, &w.IdleSince, &w.Tasks, &w.newest, &w.halted, &w.until, &w.now)
+			&w.Spawner, db.Optional(&w.SpawnerTarget), db.Optional(&w.Health), &w.LastSeenAt, &w.IdleSince,
+			&w.Tasks, &w.Newest, &w.halted, &w.Until, &w.now)
 		if err == nil {
 			err = json.Unmarshal([]byte(capabilities), &w.Capabilities)
 		}
@@ -39,29 +38,15 @@ func workers(into *[]worker) func(db.Scan) error {
 	})
 }
 
-// builtin reports whether the built-in worker does the agent's tasks.
-func (w worker) builtin() bool { return w.Spawner == agent.SpawnBuiltin }
-
-// silence returns for how long no heartbeat came that could have come, and whether the agent owes
-// heartbeats at all. One that never sent any does not, nor does one that is started for each task and
-// has none. A start counts as a heartbeat. The built-in worker, whose step may be long, owes heartbeats
-// only once its hold on a task has ended without being released.
+// silence returns for how long no heartbeat came that could have come since watching, and whether the agent owes
+// heartbeats at all.
 func (w worker) silence(watching time.Time) (time.Duration, bool) {
-	if w.builtin() && (w.until == nil || w.until.After(w.now)) {
+	last, owes := w.OwesSince(w.now)
+	if !owes {
 		return 0, false
 	}
-	if w.LastSeenAt == nil || w.perTask() && w.Tasks == 0 {
-		return 0, false
-	}
-	last := *w.LastSeenAt
 	if watching.After(last) {
 		last = watching
-	}
-	if w.perTask() && w.newest != nil && w.newest.After(last) {
-		last = *w.newest
-	}
-	if w.builtin() && w.until.After(last) {
-		last = *w.until
 	}
 	return w.now.Sub(last), true
 }

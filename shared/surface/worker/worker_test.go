@@ -338,8 +338,9 @@ func TestTheBuiltinWorkerIsNotStale(t *testing.T) {
 				w.Skew.Advance(50 * time.Second)
 				w.cycle(t)
 			}
-			if is, a := w.get(t, id), must(w.Agents.Get(t.Context(), w.Workspace, w.agentID))(t); is.Status != task.Running || a.Status != agent.Working {
-				t.Errorf("while it works: %+v, %+v", is, a)
+			if is, a := w.get(t, id), must(w.Agents.Get(t.Context(), w.Workspace, w.agentID))(t); is.Status != task.Running ||
+				a.Status != agent.Working || a.PresentHealth() != agent.IsHealthy {
+				t.Errorf("while it works: %+v, %+v, %s", is, a, a.PresentHealth())
 			}
 			for range 8 { // its process is frozen: its hold ends
 				w.Skew.Advance(80 * time.Second)
