@@ -83,7 +83,7 @@ func (r *round) obey(orders []command, all []worker, locked []string, v *verdict
 				o.outcome = "there is no such agent at work"
 				continue
 			}
-			v.obey(all[at], o.Name)
+			v.obey(all[at], *o)
 			o.outcome = "done"
 		}
 	}
@@ -91,16 +91,19 @@ func (r *round) obey(orders []command, all []worker, locked []string, v *verdict
 }
 
 // obey adds a command to what was decided about an agent.
-func (v *verdict) obey(w worker, name Name) {
+func (v *verdict) obey(w worker, o command) {
 	at := slices.IndexFunc(v.changes, func(c agentChange) bool { return c.ID == w.ID })
 	if at < 0 {
 		v.changes = append(v.changes, agentChange{ID: w.ID, Was: w.Status, Becomes: w.Status})
 		at = len(v.changes) - 1
 	}
 	c := &v.changes[at]
-	switch {
-	case name == PauseAgent:
+	if o.Name == PauseAgent {
 		c.Pause = true
+		return
+	}
+	c.Reason = opt(o.Reason)
+	switch {
 	case w.Tasks == 0 || c.Becomes == agent.Error || c.Becomes == agent.Terminated:
 		c.Becomes = agent.Terminated // nobody waits for an agent that is silent
 	default:

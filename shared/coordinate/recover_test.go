@@ -431,7 +431,7 @@ func TestCommandsAreCarriedOut(t *testing.T) {
 		}
 		w.claim(t, of[1])
 		order(coordinate.Command{Name: coordinate.PauseAgent, Agent: of[0]})
-		order(coordinate.Command{Name: coordinate.DrainAgent, Agent: of[1]})
+		order(coordinate.Command{Name: coordinate.DrainAgent, Agent: of[1], Reason: "too slow"})
 		w.create(t, draft("waits"))
 		if r := w.cycle(t); r.Assigned != 0 || r.Commands != 2 || w.status(t, of[1]) != agent.Draining {
 			t.Errorf("%+v, %s", r, w.status(t, of[1]))
@@ -441,6 +441,9 @@ func TestCommandsAreCarriedOut(t *testing.T) {
 		}
 		if w.cycle(t); w.status(t, of[1]) != agent.Terminated || w.status(t, of[0]) != agent.Idle {
 			t.Errorf("drained: %s, paused: %s", w.status(t, of[1]), w.status(t, of[0]))
+		}
+		if is, err := w.agents.Get(t.Context(), w.Workspace, of[1]); err != nil || is.TerminationReason != "too slow" {
+			t.Errorf("drained because of %q, %v", is.TerminationReason, err)
 		}
 		if r := w.cycle(t); r.Commands != 0 {
 			t.Errorf("carried out again: %+v", r)

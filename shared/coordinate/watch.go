@@ -58,6 +58,7 @@ type agentChange struct {
 	Becomes agent.Status  `json:"becomes"`
 	Health  *agent.Health `json:"health"`
 	Pause   bool          `json:"pause"`
+	Reason  *string       `json:"reason"` // of a person who has it end
 }
 
 // verdict is what a cycle decides about the agents.
