@@ -2,6 +2,7 @@ package coordinate_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -109,6 +110,36 @@ func TestBudgetsBoundAssignments(t *testing.T) {
 			t.Errorf("reserved %d, %v", is.Tokens.Reserved, err)
 		}
 		w.sound(t)
+	})
+}
+
+// TestALowerTierIsSaid: the log of a task tells which model serves an attempt, and that the budget can't pay a
+// better one.
+func TestALowerTierIsSaid(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.c.Budgets = budgets(t, w.DB)
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			now := time.Now().Add(w.Skew.Offset())
+			_, err := w.c.Budgets.Create(ctx, tx, budget.Budget{
+				Scope: budget.Global, Tokens: budget.Account{Allocated: 1e9}, Capped: true, MicroUSD: budget.Account{Allocated: 100_000},
+				Start: now.Add(-time.Hour), End: now.Add(1000 * time.Hour), CreatedBy: "user:ada",
+			})
+			return err
+		})
+		w.register(t, agent.Agent{Name: "a"})
+		id := w.create(t, costs("critical", 10_000, 9))[0]
+		if r := w.cycle(t); r.Assigned != 1 {
+			t.Fatalf("%+v", r)
+		}
+		found, err := w.tasks.Logs(t.Context(), w.Workspace, id, task.LogFilter{Event: task.TaskAssigned, Limit: 1})
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		var said struct{ Model, Tier, Why string }
+		if err := json.Unmarshal(found[0].Details, &said); err != nil || said.Tier != "middle" || said.Model == "" ||
+			!strings.Contains(said.Why, "the budget can't pay the top tier") {
+			t.Errorf("the log says %s, %v", found[0].Details, err)
+		}
 	})
 }
 

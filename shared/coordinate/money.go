@@ -15,7 +15,7 @@ type money struct {
 	corrections budget.Corrections
 	tiers       budget.Tiers
 	speed       budget.Pace
-	models      map[string]string // of the tasks that were held
+	routes      map[string]budget.Routed // of the tasks that were held
 }
 
 // lock locks the budgets that cover the tasks and the agents, and reads what estimates need. The number
@@ -27,7 +27,7 @@ func (c *Coordinator) lock(ctx context.Context, tx Tx, of []*worker, due []candi
 // budgets reads the budgets of agents and tasks in the given way.
 func (c *Coordinator) budgets(ctx context.Context, tx Tx, read func(context.Context, budget.Tx, []budget.Cover) (*budget.Ledger, error),
 	of []*worker, due []candidate) (*money, error) {
-	m := &money{store: c.Budgets, speed: budget.Continue, models: map[string]string{}}
+	m := &money{store: c.Budgets, speed: budget.Continue, routes: map[string]budget.Routed{}}
 	if c.Budgets == nil {
 		return m, nil
 	}
@@ -83,7 +83,7 @@ func (m *money) hold(a assignment) error {
 	if refused := m.ledger.Hold(cover, a.ID, a.attempt(), tokens, routed.MicroUSD); refused != nil {
 		return refused
 	}
-	m.models[a.ID] = routed.Model
+	m.routes[a.ID] = routed
 	return nil
 }
 
@@ -97,6 +97,15 @@ func (m *money) fits(a assignment) error {
 		return refused
 	}
 	return nil
+}
+
+// route says which model should serve an assignment that was held, and why; nil: none was chosen.
+func (m *money) route(id string) *string {
+	r := m.routes[id]
+	if r.Model == "" {
+		return nil
+	}
+	return opt(encode(map[string]any{"model": r.Model, "tier": r.Tier, "why": r.Why}))
 }
 
 // write adds to a batch that the reservations are stored. The returned function says after it was sent
