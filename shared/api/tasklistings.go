@@ -277,8 +277,14 @@ func (s *server) whyUnpaid(ctx context.Context, t task.Task) (*taskReason, error
 	}
 	shape := budget.Shape(t.Type, t.Priority, t.Metadata)
 	h, err := s.Budgets.Headroom(ctx, workspace(ctx), coverOf(t), shape)
-	if err != nil || h.Refused == nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case h.Refused == nil && t.Status == task.Paused:
+		why := "it is paused: " + budget.PauseReason + "; no budget holds it up any more, and the next cycle has it go on"
+		return &taskReason{Code: task.WaitsForBudget, Message: why}, nil
+	case h.Refused == nil:
+		return nil, nil
 	}
 	r := taskReason{Code: task.WaitsForBudget, Until: utc(&h.Refused.FreesAt)}
 	if t.Status == task.Paused {
