@@ -415,7 +415,7 @@ func TestOnlyAClaimTellsSensitiveInput(t *testing.T) {
 	expect("completing", hidden)
 }
 
-// TestAClaimThatIsNotAnsweredIsGivenBack: nobody works on its attempt.
+// TestAClaimThatIsNotAnsweredIsGivenBack: nobody works on its attempt, and it spends no retry.
 func TestAClaimThatIsNotAnsweredIsGivenBack(t *testing.T) {
 	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, func(d *api.Deps) {
@@ -431,12 +431,13 @@ func TestAClaimThatIsNotAnsweredIsGivenBack(t *testing.T) {
 		})
 		w.must(t, 201, http.MethodPut, agentsPath+"/"+working, `{"name":"scout"}`, nil)
 		var is taskTold
-		w.must(t, 201, http.MethodPost, agentTasks, `{"title":"x","inputContext":{"key":{"$secret":"k"}}}`, &is)
+		w.must(t, 201, http.MethodPost, agentTasks, `{"title":"x","maxRetries":0,"inputContext":{"key":{"$secret":"k"}}}`, &is)
 		if got := w.call(t, http.MethodPost, agentsPath+"/"+working+"/claim", admin, `{}`); got.status < 500 {
 			t.Errorf("claimed: %d %s", got.status, got.body)
 		}
 		w.must(t, 200, http.MethodGet, agentTasks+"/"+is.ID, "", &is)
-		if is.Status != "ABORTED" || is.NextAttemptAt == nil || is.Attempt != 1 || !strings.Contains(is.LastError, "the claim could not be answered") {
+		if is.Status != "ABORTED" || is.NextAttemptAt == nil || is.Attempt != 1 || is.RetryCount != 0 ||
+			!strings.Contains(is.LastError, "the claim could not be answered") {
 			t.Errorf("the task: %+v", is)
 		}
 	})

@@ -141,16 +141,13 @@ func (s *server) broken(ctx context.Context, of string, t task.Task, why error) 
 }
 
 // unanswered gives back the attempt of a claim that could not be answered, so that the coordinator
-// assigns the task again after its backoff. It returns why.
+// assigns the task again after its backoff: no retry is spent. It returns why.
 func (s *server) unanswered(ctx context.Context, t task.Task, why error) error {
 	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
 	_, err := s.changeTask(last, "task.give_back", t.ID, func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
-		lost := []task.Report{{Task: t.ID, Attempt: t.Attempt, Actor: by}}
-		if _, err := s.Tasks.RecoverAll(ctx, tx, lost, "the claim could not be answered: "+why.Error()); err != nil {
-			return task.Task{}, err
-		}
-		return s.Tasks.GetIn(ctx, tx, t.ID)
+		r := task.Report{Task: t.ID, Attempt: t.Attempt, Actor: by}
+		return s.Tasks.GiveBack(ctx, tx, r, "the claim could not be answered: "+why.Error())
 	}, "attempt", t.Attempt)
 	if err != nil {
 		s.Log.WarnContext(ctx, "a claim was not answered, and its attempt could not be given back", "task", t.ID, "attempt",

@@ -54,12 +54,28 @@ func (s *Store) recover(ctx context.Context, tx Tx, id string, attempt int, acto
 	case t.Retries < t.MaxRetries:
 		wait := Backoff(t.BackoffSeconds, t.Retries, s.random())
 		e.To, e.Message = Aborted, fmt.Sprintf("the attempt is lost; the next begins in %s at the earliest", wait.Round(time.Second))
-		_, err = s.move(ctx, tx, t, "aborted", why, e, s.q.Abort, why, wait.Milliseconds())
+		_, err = s.move(ctx, tx, t, "aborted", why, e, s.q.Abort, why, wait.Milliseconds(), 1)
 	default:
 		e.Level, e.To, e.Message = Error, Failed, fmt.Sprintf("max retries exceeded (%d/%d)", t.Retries, t.MaxRetries)
 		_, err = s.move(ctx, tx, t, "aborted", why, e, s.q.Fail, why)
 	}
 	return err == nil, err
+}
+
+// GiveBack ends an attempt on which nobody has begun to work, because its agent could not be told of it. The task is
+// ABORTED for as long as after its first failure, and spends no retry. An attempt that is over stays as it is.
+// Errors: [db.ErrNoRows].
+func (s *Store) GiveBack(ctx context.Context, tx Tx, r Report, why string) (Task, error) {
+	t, err := s.head(ctx, tx, r.Task)
+	if err != nil || t.Attempt != r.Attempt || !t.Status.Active() {
+		return t, err
+	}
+	wait := Backoff(t.BackoffSeconds, 0, s.random())
+	e := Entry{
+		Level: Warn, To: Aborted, Actor: r.Actor, Details: json.RawMessage(encode(map[string]any{"error": why})),
+		Message: fmt.Sprintf("the attempt was given back; the next begins in %s at the earliest", wait.Round(time.Second)),
+	}
+	return s.move(ctx, tx, t, "aborted", why, e, s.q.Abort, why, wait.Milliseconds(), 0)
 }
 
 // GetOf is [Store.Get] for an agent: it returns [db.ErrNoRows], too, unless the agent has an attempt of

@@ -158,7 +158,7 @@ func (s *Store) Fail(ctx context.Context, tx Tx, r Report, f Failure) (Task, err
 	if !f.Final && t.Retries < t.MaxRetries {
 		wait := Backoff(t.BackoffSeconds, t.Retries, s.random())
 		e.To, e.Message = Aborted, fmt.Sprintf("the attempt failed; the next begins in %s at the earliest", wait.Round(time.Second))
-		return s.move(ctx, tx, t, "failed", f.Error, e, s.q.Abort, f.Error, wait.Milliseconds())
+		return s.move(ctx, tx, t, "failed", f.Error, e, s.q.Abort, f.Error, wait.Milliseconds(), 1)
 	}
 	e.To, e.Message = Failed, "the task failed, and no retry would help"
 	if !f.Final {

@@ -101,7 +101,7 @@ UPDATE agent_tasks SET status = 'ARCHIVED', next_attempt_at = NULL, version = ve
  WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4;
 
 -- name: Abort
-UPDATE agent_tasks SET status = 'ABORTED', last_error = $5, next_attempt_at = lk_plus(lk_now(), CAST($6 AS bigint)), retry_count = retry_count + 1,
+UPDATE agent_tasks SET status = 'ABORTED', last_error = $5, next_attempt_at = lk_plus(lk_now(), CAST($6 AS bigint)), retry_count = retry_count + CAST($7 AS integer),
        agent_id = NULL, session_key = NULL, version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4;
 
