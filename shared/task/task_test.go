@@ -384,7 +384,15 @@ func TestWhy(t *testing.T) {
 		w.assign(t, one.ID)
 		why(one.ID, task.IsAssigned)
 		w.start(t, one.ID)
-		why(one.ID, task.IsRunning)
+		if s := why(one.ID, task.IsRunning); s != "it is running, in attempt 1" {
+			t.Error(s)
+		}
+		if _, err := w.advance(t, one.ID, 1, task.Progress{Step: new("waits for a person's approval")}); err != nil {
+			t.Fatal(err)
+		}
+		if s := why(one.ID, task.IsRunning); s != "it is running, in attempt 1: waits for a person's approval" {
+			t.Error(s)
+		}
 		d = draft("two")
 		d.DependsOn, d.Thread = []string{one.ID}, thread
 		two := w.create(t, d)

@@ -149,7 +149,7 @@ func (t Task) reasons(open, busy []Task) (out []Reason) {
 	case t.Status == Assigned:
 		add(Reason{Code: IsAssigned}, "it is assigned, and its agent has not begun attempt %d yet", t.Attempt)
 	case t.Status == Running:
-		add(Reason{Code: IsRunning}, "it is running, in attempt %d", t.Attempt)
+		add(Reason{Code: IsRunning}, "it is running, in attempt %d%s", t.Attempt, because(t.CurrentStep))
 	default:
 		add(Reason{Code: HasEnded}, "it has ended as %s", t.Status)
 	}
