@@ -773,3 +773,28 @@ func TestAnAnswerToAPausedTaskIsKept(t *testing.T) {
 		}
 	})
 }
+
+// TestANewAttemptHasAllInvocations, also if many of the attempt before were lost and its run is still open.
+func TestANewAttemptHasAllInvocations(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.steps(2, 40*time.Second)
+		id := w.create(t, task.Task{Title: "Unlucky", MaxRetries: 3})
+		w.cycle(t)
+		w.next()
+		if r := w.minute(t, id); r.Outcome != worker.HandedOn {
+			t.Fatalf("%+v", r)
+		}
+		if lost := len(w.looks(t, 15)); lost != 15 {
+			t.Fatalf("%d invocations were lost", lost)
+		}
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Tasks.RecoverAll(ctx, tx, []task.Report{{Task: id, Attempt: 1, Actor: "user:ada"}}, "it is lost")
+			return err
+		})
+		w.looks(t, 1)
+		w.cycle(t)
+		if lost := len(w.next()) + len(w.looks(t, 25)); lost < 19 { // next counts two at once as one
+			t.Errorf("%d invocations of the next attempt were lost", lost)
+		}
+	})
+}

@@ -160,7 +160,7 @@ func (s *Supervisor) look(ctx context.Context, c outbox.Claimed) error {
 		return fmt.Errorf("look at task %s: %w", t.ID, err)
 	}
 	if !t.Status.Active() && !ended(t) {
-		return rests(t, *open)
+		return s.rests(ctx, c, t, *open)
 	}
 	if !t.Status.Active() && len(*open) == 0 {
 		return nil
@@ -171,7 +171,7 @@ func (s *Supervisor) look(ctx context.Context, c outbox.Claimed) error {
 			return err
 		}
 		if !builtin(by) {
-			return rests(t, *open)
+			return s.rests(ctx, c, t, *open)
 		}
 		if why := cmp.Or(halts.Run(by.Name), halts.Run(by.ID)); why != "" && !held.Held() {
 			return outbox.LaterIn(lookAgain, errors.New(why)) // an invocation would end at once
@@ -204,10 +204,16 @@ func (s *Supervisor) look(ctx context.Context, c outbox.Claimed) error {
 }
 
 // rests is the outcome of a look at a task that has no attempt, or one of another kind of agent. What is open of
-// it continues with the next attempt of the built-in worker, and is closed once the task has ended.
-func rests(t task.Task, open []execution.Execution) error {
+// it continues with the next attempt of the built-in worker, which has all invocations again, and is closed once
+// the task has ended.
+func (s *Supervisor) rests(ctx context.Context, c outbox.Claimed, t task.Task, open []execution.Execution) error {
 	if len(open) == 0 {
 		return nil
+	}
+	var b db.Batch
+	s.Outbox.Began(&b, c.Key)
+	if err := s.DB.Do(ctx, c.Workspace, &b); err != nil {
+		return fmt.Errorf("look at task %s: %w", t.ID, err)
 	}
 	return outbox.LaterIn(restsAgain, fmt.Errorf("task %s is %s, and a run of it is open", t.ID, t.Status))
 }
