@@ -38,6 +38,9 @@ type claimed struct {
 	Body   *taskItem
 }
 
+// unreadFor is how long a task waits at least whose input could not be completed for now.
+const unreadFor = 15 * time.Second
+
 // maxBroken is the number of tasks whose input can't be completed after which a claim gives up.
 const maxBroken = 10
 
@@ -147,7 +150,7 @@ func (s *server) unanswered(ctx context.Context, t task.Task, why error) error {
 	defer cancel()
 	_, err := s.changeTask(last, "task.give_back", t.ID, func(ctx context.Context, tx *db.Tx, by string) (task.Task, error) {
 		r := task.Report{Task: t.ID, Attempt: t.Attempt, Actor: by}
-		return s.Tasks.GiveBack(ctx, tx, r, "the claim could not be answered: "+why.Error())
+		return s.Tasks.GiveBack(ctx, tx, r, "the claim could not be answered: "+why.Error(), unreadFor)
 	}, "attempt", t.Attempt)
 	if err != nil {
 		s.Log.WarnContext(ctx, "a claim was not answered, and its attempt could not be given back", "task", t.ID, "attempt",

@@ -63,7 +63,10 @@ type Cost struct {
 type Settle func(ctx context.Context, used *llm.Response, skills []string) (microUSD int64, err error)
 
 // SpentError says that a budget has too little left, or that the cost of a call is unknown.
-type SpentError struct{ Why string }
+type SpentError struct {
+	Why   string
+	Short bool // the budget is not used up, and has too little left for this call
+}
 
 func (e *SpentError) Error() string { return e.Why }
 
@@ -241,6 +244,6 @@ func (s *state) spent(err error) *Outcome {
 		return nil
 	}
 	out := s.outcome(execution.Parked, over.Why)
-	out.Halted = true
+	out.Halted, out.Short = true, over.Short
 	return &out
 }

@@ -152,7 +152,9 @@ type Outcome struct {
 	Halted bool
 	// Switched says that a kill switch halts it.
 	Switched bool
-	Trust    execution.Trust // trust at the end
+	// Short says that a budget halts it which is not used up.
+	Short bool
+	Trust execution.Trust // trust at the end
 	// Uncertain lists the skills of calls whose outcome is unknown. A person has to look.
 	Uncertain []string
 	// Waits lists the approvals that the run's calls wait for and whose outcome was not reported

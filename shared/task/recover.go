@@ -62,15 +62,15 @@ func (s *Store) recover(ctx context.Context, tx Tx, id string, attempt int, acto
 	return err == nil, err
 }
 
-// GiveBack ends an attempt on which nobody has begun to work, because its agent could not be told of it. The task is
-// ABORTED for as long as after its first failure, and spends no retry. An attempt that is over stays as it is.
-// Errors: [db.ErrNoRows].
-func (s *Store) GiveBack(ctx context.Context, tx Tx, r Report, why string) (Task, error) {
+// GiveBack ends an attempt that can't begin or go on, for a reason that is not its agent's. The task is ABORTED for as
+// long as after its first failure, and at least for the given time, and spends no retry. An attempt that is over stays
+// as it is. Errors: [db.ErrNoRows].
+func (s *Store) GiveBack(ctx context.Context, tx Tx, r Report, why string, least time.Duration) (Task, error) {
 	t, err := s.head(ctx, tx, r.Task)
 	if err != nil || t.Attempt != r.Attempt || !t.Status.Active() {
 		return t, err
 	}
-	wait := Backoff(t.BackoffSeconds, 0, s.random())
+	wait := max(least, Backoff(t.BackoffSeconds, 0, s.random()))
 	e := Entry{
 		Level: Warn, To: Aborted, Actor: r.Actor, Details: json.RawMessage(encode(map[string]any{"error": why})),
 		Message: fmt.Sprintf("the attempt was given back; the next begins in %s at the earliest", wait.Round(time.Second)),

@@ -43,7 +43,8 @@ func (m meter) attempt(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 			Model: c.Model, Others: m.others, Input: int64(c.Input), Output: int64(c.Output), Min: min(leastAnswer, int64(c.Output)),
 		})
 		if refused, ok := errors.AsType[*budget.RefusedError](err); ok {
-			return &reason.SpentError{Why: "the budget of " + strings.TrimSpace(string(refused.Scope)+" "+refused.ScopeID) + " has too little left for a call of the model"}
+			return &reason.SpentError{Short: true, Why: "the budget of " + strings.TrimSpace(string(refused.Scope)+" "+refused.ScopeID) +
+				" has too little left for a call of the model"}
 		}
 		return err
 	})

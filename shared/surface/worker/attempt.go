@@ -190,7 +190,21 @@ func (a *attempt) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error 
 	if err == nil && out.Status == execution.Parked && !out.Halted && a.spent && after <= before {
 		return errNoProgress
 	}
+	if err == nil && out.Short && a.halts() >= shortRuns {
+		_, err = a.Tasks.GiveBack(ctx, tx, a.report(), out.Reason, haltedAgain)
+	}
 	return err
+}
+
+// shortRuns is after how many halted runs in a row an attempt is given back for whose next call a budget has too
+// little left: its agent has a place for other tasks meanwhile.
+const shortRuns = 4
+
+// halts returns how many runs before this one were halted in a row.
+func (a *attempt) halts() int {
+	var before reason.Halt
+	_ = json.Unmarshal(a.exec.Result, &before) // a new execution has none
+	return before.Halts
 }
 
 // errNoProgress is a hand-over that raised no checkpoint.

@@ -798,3 +798,50 @@ func TestANewAttemptHasAllInvocations(t *testing.T) {
 		}
 	})
 }
+
+// short is a meter by which a budget has too little left for the calls of one task.
+type short struct {
+	reason.Meter
+	task string
+}
+
+func (m short) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
+	if c.Task == m.task {
+		return 0, nil, &reason.SpentError{Why: "the budget has too little left", Short: true}
+	}
+	return m.Meter.Reserve(ctx, c)
+}
+
+// TestATaskWithoutMoneyForItsNextCallLeavesItsPlace to others, and spends no retry. It goes on where it was once there
+// is more.
+func TestATaskWithoutMoneyForItsNextCallLeavesItsPlace(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.steps(1, 0)
+		poor := w.create(t, task.Task{Title: "Poor"})
+		w.cycle(t)
+		meter := w.Reason.Meter
+		w.Reason.Meter = short{meter, poor}
+		other := w.create(t, task.Task{Title: "Other"})
+		work := func(id string, most time.Duration) task.Task {
+			t.Helper()
+			for ; most > 0 && w.get(t, id).Status != task.Completed; most -= 20 * time.Second {
+				w.Skew.Advance(20 * time.Second)
+				w.cycle(t)
+				for _, tick := range w.next() {
+					must(w.Work.Run(t.Context(), tick))(t)
+				}
+			}
+			return w.get(t, id)
+		}
+		if is := work(other, time.Hour); is.Status != task.Completed {
+			t.Errorf("the other task: %+v", is)
+		}
+		if is := w.get(t, poor); is.Retries != 0 || is.Status == task.Failed || is.LastError != "the budget has too little left" {
+			t.Errorf("the task without money: %+v", is)
+		}
+		w.Reason.Meter = meter
+		if is := work(poor, 10*time.Minute); is.Status != task.Completed || len(w.executions(t, poor)) != 1 {
+			t.Errorf("with money: %+v, %+v", is, w.executions(t, poor))
+		}
+	})
+}
