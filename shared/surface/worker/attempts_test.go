@@ -12,6 +12,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
@@ -799,28 +800,31 @@ func TestANewAttemptHasAllInvocations(t *testing.T) {
 	})
 }
 
-// short is a meter by which a budget has too little left for the calls of one task.
-type short struct {
-	reason.Meter
-	task string
-}
-
-func (m short) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
-	if c.Task == m.task {
-		return 0, nil, &reason.SpentError{Why: "the budget has too little left", Short: true}
-	}
-	return m.Meter.Reserve(ctx, c)
-}
-
 // TestATaskWithoutMoneyForItsNextCallLeavesItsPlace to others, and spends no retry. It goes on where it was once there
 // is more.
 func TestATaskWithoutMoneyForItsNextCallLeavesItsPlace(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.steps(1, 0)
-		poor := w.create(t, task.Task{Title: "Poor"})
+		poor := w.create(t, task.Task{Title: "Poor", Metadata: json.RawMessage(`{"estimatedTokens":100}`)})
+		var of budget.Budget
+		w.tx(t, func(ctx context.Context, tx *db.Tx) (err error) { // 150 tokens are left, and no call takes so few
+			now := time.Now()
+			of, err = w.Budgets.Create(ctx, tx, budget.Budget{
+				Scope: budget.Task, ScopeID: poor, Tokens: budget.Account{Allocated: 9000}, Start: now.Add(-time.Hour), End: now.Add(1000 * time.Hour),
+				CreatedBy: "user:ada",
+			})
+			return err
+		})
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			cover := budget.Cover{Task: poor}
+			l, err := w.Budgets.Lock(ctx, tx, []budget.Cover{cover})
+			if err != nil {
+				return err
+			}
+			_, err = w.Budgets.Report(ctx, tx, l, budget.Report{Cover: cover, Attempt: 1, Model: "script", Usage: llm.Usage{PromptTokens: 8850}})
+			return err
+		})
 		w.cycle(t)
-		meter := w.Reason.Meter
-		w.Reason.Meter = short{meter, poor}
 		other := w.create(t, task.Task{Title: "Other"})
 		work := func(id string, most time.Duration) task.Task {
 			t.Helper()
@@ -836,10 +840,14 @@ func TestATaskWithoutMoneyForItsNextCallLeavesItsPlace(t *testing.T) {
 		if is := work(other, time.Hour); is.Status != task.Completed {
 			t.Errorf("the other task: %+v", is)
 		}
-		if is := w.get(t, poor); is.Retries != 0 || is.Status == task.Failed || is.LastError != "the budget has too little left" {
+		if is := w.get(t, poor); is.Retries != 0 || is.Status == task.Failed ||
+			!strings.HasSuffix(is.LastError, "has too little left for a call of the model") {
 			t.Errorf("the task without money: %+v", is)
 		}
-		w.Reason.Meter = meter
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Budgets.Patch(ctx, tx, of.ID, 0, 1_000_000)
+			return err
+		})
 		if is := work(poor, 10*time.Minute); is.Status != task.Completed || len(w.executions(t, poor)) != 1 {
 			t.Errorf("with money: %+v, %+v", is, w.executions(t, poor))
 		}
