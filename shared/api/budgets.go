@@ -187,13 +187,17 @@ type patchBudgetInput struct {
 	IDPath
 	IfMatch
 	Body struct {
-		Allocated int64 `json:"allocated" doc:"Tokens, not fewer than are consumed"`
+		Allocated         *int64 `json:"allocated,omitempty" doc:"Tokens, not fewer than are consumed"`
+		AllocatedMicroUSD *int64 `json:"allocatedMicroUsd,omitempty" doc:"Millionths of a dollar, not fewer than are consumed"`
 	}
 }
 
-// patchBudget changes the number of allocated tokens. It is called by the Engine Room and by
-// scripts.
+// patchBudget changes what is allocated. It is called by the Engine Room and by scripts.
 func (s *server) patchBudget(ctx context.Context, in *patchBudgetInput) (*versioned[budgetItem], error) {
+	to := budget.Allocation{Tokens: in.Body.Allocated, MicroUSD: in.Body.AllocatedMicroUSD}
+	if to == (budget.Allocation{}) {
+		return nil, invalid(problem.At("body", "expected allocated, allocatedMicroUsd or both"))
+	}
 	read, err := s.Budgets.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
@@ -207,9 +211,9 @@ func (s *server) patchBudget(ctx context.Context, in *patchBudgetInput) (*versio
 	}
 	var b budget.Budget
 	err = s.change(ctx, "budget.update", func(ctx context.Context, tx *db.Tx) (err error) {
-		b, err = s.Budgets.Patch(ctx, tx, read.ID, version, in.Body.Allocated)
+		b, err = s.Budgets.Patch(ctx, tx, read.ID, version, to)
 		return err
-	}, "id", read.ID, "allocated", in.Body.Allocated)
+	}, "id", read.ID, "allocated", &b.Tokens.Allocated, "allocated_micro_usd", to.MicroUSD)
 	if err != nil {
 		return nil, err
 	}

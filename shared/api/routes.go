@@ -407,7 +407,7 @@ func routes(s *server) []route {
 		{method: get, path: v1 + "/budgets/{id}", id: "get-budget", least: auth.Member, handler: typed(s.getBudget), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "One budget: what is allocated, consumed, reserved and left"},
 		{method: http.MethodPatch, path: v1 + "/budgets/{id}", id: "patch-budget", least: auth.Admin, handler: typed(s.patchBudget), refusals: []int{404, 412},
-			caller: "the Engine Room, scripts", summary: "Allocate another number of tokens"},
+			caller: "the Engine Room, scripts", summary: "Allocate other numbers of tokens and of money"},
 		{method: get, path: v1 + "/budgets/{id}/projection", id: "project-budget", least: auth.Member, handler: typed(s.projectBudget), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "How long a budget lasts"},
 		{method: get, path: v1 + "/budgets/{id}/series", id: "get-budget-series", least: auth.Member, handler: typed(s.getBudgetSeries), refusals: []int{404},

@@ -84,6 +84,8 @@ func TestUsageOfATaskByHTTP(t *testing.T) {
 		if w.must(t, 200, http.MethodGet, budgetsPath+"/"+of.ID, "", &b); b.Consumed != 1050 || b.Overdraft != 50 || b.Remaining != 0 {
 			t.Errorf("the budget: %+v", b)
 		}
+		w.must(t, 422, http.MethodPatch, budgetsPath+"/"+of.ID, `{}`, nil)
+		w.must(t, 200, http.MethodPatch, budgetsPath+"/"+of.ID, `{"allocatedMicroUsd":5000000}`, nil)
 		w.must(t, 200, http.MethodPatch, budgetsPath+"/"+of.ID, `{"allocated":100000}`, nil)
 		w.must(t, 200, http.MethodGet, path+"/why", "", &why)
 		if len(why.Reasons) != 1 || why.Reasons[0].Code != "budget" || !strings.Contains(why.Summary, "the next cycle has it go on") {

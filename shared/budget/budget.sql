@@ -131,6 +131,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, lk_now(), lk_now());
 -- name: Allocate
 UPDATE usage_budgets SET
   allocated = $3, overdraft = CASE WHEN consumed + reserved > $3 THEN consumed + reserved - $3 ELSE 0 END,
+  allocated_micro_usd = coalesce(CAST($4 AS bigint), allocated_micro_usd),
   version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2;
 

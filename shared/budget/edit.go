@@ -44,11 +44,17 @@ func (s *Store) read(ctx context.Context, tx *db.Tx, id, another any) (found []B
 	return found, err
 }
 
-// Patch changes a budget's allocated tokens, and returns the budget. The new number must not be
-// less than what is consumed. version must be the budget's, or zero for any. Reservations beyond
+// An Allocation is what a budget may use in a period from now on. A nil field stays as it is.
+type Allocation struct {
+	Tokens   *int64
+	MicroUSD *int64 // caps the money of a budget that has no cap yet
+}
+
+// Patch changes what is allocated to a budget, and returns the budget. A new number must not be
+// less than what is consumed. version must be the budget's, or zero for any. Reservations of tokens beyond
 // the new number are recorded as overdraft and expire. Errors: [ErrNotFound], [ErrChanged],
 // [InvalidError].
-func (s *Store) Patch(ctx context.Context, tx *db.Tx, id string, version int, allocated int64) (Budget, error) {
+func (s *Store) Patch(ctx context.Context, tx *db.Tx, id string, version int, a Allocation) (Budget, error) {
 	tx.Later().Exec(s.q.LockThese, id, nil)
 	found, err := s.read(ctx, tx, id, nil)
 	switch {
@@ -59,10 +65,19 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, id string, version int, al
 	case version != 0 && version != found[0].Version:
 		return Budget{}, ErrChanged
 	}
-	if err := within("allocated", allocated, found[0].Tokens.Consumed, MaxTokens); err != nil {
-		return Budget{}, err
+	tokens := found[0].Tokens.Allocated
+	if a.Tokens != nil {
+		tokens = *a.Tokens
+		if err := within("allocated", tokens, found[0].Tokens.Consumed, MaxTokens); err != nil {
+			return Budget{}, err
+		}
 	}
-	tx.Later().Exec(s.q.Allocate, id, allocated)
+	if a.MicroUSD != nil {
+		if err := within("allocatedMicroUsd", *a.MicroUSD, found[0].MicroUSD.Consumed, MaxMicroUSD); err != nil {
+			return Budget{}, err
+		}
+	}
+	tx.Later().Exec(s.q.Allocate, id, tokens, a.MicroUSD)
 	if found, err = s.read(ctx, tx, id, nil); err != nil {
 		return Budget{}, fmt.Errorf("change a budget: %w", err)
 	}
@@ -93,8 +108,8 @@ func (s *Store) Reallocate(ctx context.Context, tx *db.Tx, from, to string, amou
 	if err := within("amount", amount, 1, MaxTokens-target.Tokens.Allocated); err != nil {
 		return source, target, err
 	}
-	tx.Later().Exec(s.q.Allocate, from, source.Tokens.Allocated-amount)
-	tx.Later().Exec(s.q.Allocate, to, target.Tokens.Allocated+amount)
+	tx.Later().Exec(s.q.Allocate, from, source.Tokens.Allocated-amount, nil)
+	tx.Later().Exec(s.q.Allocate, to, target.Tokens.Allocated+amount, nil)
 	if found, err = s.read(ctx, tx, from, to); err != nil {
 		return source, target, fmt.Errorf("reallocate: %w", err)
 	}

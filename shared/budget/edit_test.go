@@ -18,7 +18,7 @@ import (
 func (w world) patch(t testing.TB, id string, version int, allocated int64) (b budget.Budget, err error) {
 	t.Helper()
 	err = w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
-		b, err = w.s.Patch(ctx, tx, id, version, allocated)
+		b, err = w.s.Patch(ctx, tx, id, version, budget.Allocation{Tokens: &allocated})
 		return err
 	})
 	return b, err
@@ -77,6 +77,35 @@ func TestPatch(t *testing.T) {
 			t.Errorf("it is %+v", got)
 		}
 		w.refused(t, request("a", 1))
+	})
+}
+
+// TestACapOfMoneyIsRaised: what waits for money need not wait for the next period.
+func TestACapOfMoneyIsRaised(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		b := w.create(t, w.month(budget.Global, "", 1000))
+		to := func(microUSD int64) (b2 budget.Budget, err error) {
+			err = w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
+				b2, err = w.s.Patch(ctx, tx, b.ID, 0, budget.Allocation{MicroUSD: &microUSD})
+				return err
+			})
+			return b2, err
+		}
+		for _, microUSD := range []int64{0, 5_000_000} {
+			got, err := to(microUSD)
+			check(t, err)
+			if !got.Capped || got.MicroUSD.Allocated != microUSD || got.Tokens.Allocated != 1000 {
+				t.Errorf("%d: it is %+v", microUSD, got)
+			}
+		}
+		for _, microUSD := range []int64{-1, budget.MaxMicroUSD + 1} {
+			if _, err := to(microUSD); !isInvalid(err) {
+				t.Errorf("%d: %v", microUSD, err)
+			}
+		}
+		if got, err := w.patch(t, b.ID, 0, 2000); err != nil || got.MicroUSD.Allocated != 5_000_000 {
+			t.Errorf("more tokens: %+v, %v", got, err)
+		}
 	})
 }
 

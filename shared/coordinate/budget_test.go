@@ -162,7 +162,7 @@ func TestASpentBudgetPausesAndResumes(t *testing.T) {
 			t.Errorf("while it is spent: %+v", r)
 		}
 		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
-			_, err := w.c.Budgets.Patch(ctx, tx, b.ID, b.Version, 100_000)
+			_, err := w.c.Budgets.Patch(ctx, tx, b.ID, b.Version, budget.Allocation{Tokens: new(int64(100_000))})
 			return err
 		})
 		r := w.pass(t, time.Minute, func() { w.exec(t, w.q.BeatAll) })
@@ -187,7 +187,7 @@ func TestAPauseBetweenReadAndLockLasts(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	w.tx(t, func(ctx context.Context, tx *db.Tx) error {
-		_, err := w.c.Budgets.Patch(ctx, tx, b.ID, b.Version, 100_000)
+		_, err := w.c.Budgets.Patch(ctx, tx, b.ID, b.Version, budget.Allocation{Tokens: new(int64(100_000))})
 		return err
 	})
 	failed, done := make(chan error, 1), make(chan struct{})

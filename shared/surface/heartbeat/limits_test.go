@@ -423,7 +423,7 @@ func TestASpentBudgetSlowsTheBeat(t *testing.T) {
 			{150_000, true, "", "heal plan automate advance reflect remember", 2},
 		} {
 			in(func(ctx context.Context, tx *db.Tx) error {
-				_, err := w.Budgets.Patch(ctx, tx, made.ID, 0, c.allocated)
+				_, err := w.Budgets.Patch(ctx, tx, made.ID, 0, budget.Allocation{Tokens: &c.allocated})
 				return err
 			})
 			tick := slot(i)

@@ -845,7 +845,7 @@ func TestATaskWithoutMoneyForItsNextCallLeavesItsPlace(t *testing.T) {
 			t.Errorf("the task without money: %+v", is)
 		}
 		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
-			_, err := w.Budgets.Patch(ctx, tx, of.ID, 0, 1_000_000)
+			_, err := w.Budgets.Patch(ctx, tx, of.ID, 0, budget.Allocation{Tokens: new(int64(1_000_000))})
 			return err
 		})
 		if is := work(poor, 10*time.Minute); is.Status != task.Completed || len(w.executions(t, poor)) != 1 {

@@ -111,7 +111,7 @@ function Input({ field: f, value, onChange }: { field: Field; value: string | nu
       case "textarea":
         return <textarea {...common} rows={5} class={f.mono ? "mono" : ""} value={String(value)} onInput={text} spellcheck={!f.mono} />;
       case "number":
-        return <input {...common} type="number" value={String(value)} onInput={(e) => onChange(e.currentTarget.value === "" ? "" : Number(e.currentTarget.value))} />;
+        return <input {...common} type="number" step="any" value={String(value)} onInput={(e) => onChange(e.currentTarget.value === "" ? "" : Number(e.currentTarget.value))} />;
       case "password":
         return <input {...common} type="password" value={String(value)} onInput={text} autocomplete="new-password" />;
       case "date":

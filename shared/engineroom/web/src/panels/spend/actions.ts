@@ -29,14 +29,19 @@ export async function create(now: number): Promise<void> {
   if (made) toast(`The budget has ${fmt.tokens(made.allocated)} tokens`);
 }
 
-/** change gives a budget more tokens or fewer. */
+/** change gives a budget more tokens or fewer, and more money or less where that is bounded. */
 export async function change(b: Budget): Promise<void> {
+  const cap = b.allocatedMicroUsd;
+  const used = cap == null ? "" : `, and ${fmt.money(b.consumedMicroUsd)}`;
   const done = await form<Budget>({
-    title: `Tokens of the budget: ${nameOf(b)}`,
-    text: `${fmt.tokens(b.consumed)} are used and ${fmt.tokens(b.reserved)} reserved in this period. It can't have fewer than are used. Recorded under your name.`,
-    fields: [{ name: "allocated", label: "Tokens a period", type: "number", required: true, value: b.allocated }],
+    title: `Change the budget: ${nameOf(b)}`,
+    text: `${fmt.tokens(b.consumed)} tokens are used${used}, and ${fmt.tokens(b.reserved)} tokens reserved in this period. It can't have less than is used. Recorded under your name.`,
+    fields: [
+      { name: "allocated", label: "Tokens a period", type: "number", required: true, value: b.allocated },
+      ...(cap == null ? [] : [{ name: "dollars", label: "Dollars a period", type: "number" as const, required: true, value: cap / 1e6 }]),
+    ],
     action: "Change",
-    submit: (v) => api.patch<Budget>(`/budgets/${b.id}`, { allocated: Number(v.allocated) }),
+    submit: (v) => api.patch<Budget>(`/budgets/${b.id}`, { allocated: Number(v.allocated), ...(cap == null ? {} : { allocatedMicroUsd: Math.round(Number(v.dollars) * 1e6) }) }),
   });
   if (done) toast(`${nameOf(b)} has ${fmt.tokens(done.allocated)} tokens now`);
 }
