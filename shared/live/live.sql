@@ -45,12 +45,19 @@ SELECT id
  LIMIT $2;
 
 -- name: Usage
--- Of the shortest period.
-SELECT consumed, consumed_micro_usd, updated_at
-  FROM usage_budgets
- WHERE workspace_id = $1 AND scope = 'global' AND period_start <= (SELECT lk_now()) AND period_end > (SELECT lk_now())
- ORDER BY period_end, id
- LIMIT 1;
+-- Of the shortest period of the workspace's budgets; without a budget, since $2.
+WITH budget AS (
+  SELECT consumed, consumed_micro_usd, updated_at
+    FROM usage_budgets
+   WHERE workspace_id = $1 AND scope = 'global' AND period_start <= (SELECT lk_now()) AND period_end > (SELECT lk_now())
+   ORDER BY period_end, id
+   LIMIT 1)
+SELECT consumed, consumed_micro_usd, updated_at FROM budget
+UNION ALL
+SELECT CAST(sum(total_tokens) AS bigint), CAST(coalesce(sum(cost_micro_usd), 0) AS bigint), max(created_at)
+  FROM agent_usage_logs
+ WHERE workspace_id = $1 AND created_at >= $2 AND NOT EXISTS (SELECT 1 FROM budget)
+HAVING count(*) > 0;
 
 -- name: Alerts
 SELECT scope, scope_id, threshold,

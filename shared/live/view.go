@@ -30,7 +30,7 @@ type View struct {
 	Active     []Working
 	Agents     []Watched  // also those that were terminated within the last hour
 	Recovering []string   // aborted tasks that will be tried again, the next one first
-	Usage      *Usage     // nil: no budget of the whole workspace is in force
+	Usage      *Usage     // nil: there is no budget of the whole workspace, and nothing was used today
 	TaskUsage  []TaskUsed // of tasks with a budget of their own
 	Alerts     []Alert    // the newest first
 	ResultTTL  time.Duration
@@ -71,7 +71,7 @@ func (w Watched) Stale() bool { return w.Status == agent.Error || w.Health == ag
 // HeartbeatTTL is how long a heartbeat is shown: two intervals, at least a minute.
 func (w Watched) HeartbeatTTL() time.Duration { return max(time.Minute, 2*w.Interval) }
 
-// Usage is what the workspace has used in the present period of its budget.
+// Usage is what the workspace has used in the present period of its budget, or today (UTC) without one.
 type Usage struct {
 	Tokens, MicroUSD int64
 	UpdatedAt        time.Time
@@ -125,7 +125,7 @@ func (s *Database) View(ctx context.Context, ws db.Workspace, since time.Time) (
 	b.Each(func(scan db.Scan) error {
 		v.Usage = &Usage{}
 		return scan(&v.Usage.Tokens, &v.Usage.MicroUSD, &v.Usage.UpdatedAt)
-	}, s.q.Usage)
+	}, s.q.Usage, time.Now().UTC().Truncate(24*time.Hour))
 	b.Each(db.Append(&v.TaskUsage, func(scan db.Scan, u *TaskUsed) error {
 		var agents string
 		if err := scan(&u.Task, &u.Allocated, &u.Consumed, &u.Remaining, &agents); err != nil {

@@ -124,6 +124,30 @@ func TestEveryKey(t *testing.T) {
 	})
 }
 
+// TestUsageWithoutABudget: where no budget of the workspace is in force, what it used today is shown.
+func TestUsageWithoutABudget(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, newView(t, dbtest.Servers(t).RedisURL, patient))
+		shown := func() (tokens, usd string) {
+			w.live.Rebuild(t.Context(), w.Workspace)
+			usage, _ := w.view.dump(t)["usage:current:{"+string(w.Workspace)+"}"].(map[string]string)
+			return usage["total_tokens"], usage["total_cost_usd"]
+		}
+		if tokens, _ := shown(); tokens != "" {
+			t.Errorf("nothing was used, and %s tokens are shown", tokens)
+		}
+		w.exec(t, w.q.Used, w.c.IDs(), 1_500_000)
+		w.exec(t, w.q.Used, w.c.IDs(), nil)
+		if tokens, usd := shown(); tokens != "1840" || usd != "1.5" {
+			t.Errorf("%q tokens and %q dollars are shown", tokens, usd)
+		}
+		w.exec(t, w.q.Budget, w.c.IDs(), "global", "", 1000, 950)
+		if tokens, _ := shown(); tokens != "950" {
+			t.Errorf("with a budget %q tokens are shown", tokens)
+		}
+	})
+}
+
 // TestWhatIsOverIsNotShown: what a workspace no longer has is gone after the next cycle.
 func TestWhatIsOverIsNotShown(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite), newView(t, dbtest.Servers(t).RedisURL, patient))

@@ -14,7 +14,7 @@
 //	lk:tasks:pending:{ws}                 sorted set: the first 1,000 tasks that wait, by priority, then age
 //	lk:tasks:active:{ws}                  set of task:session
 //	lk:coordinator:recovery_queue:{ws}    list of tasks that will be tried again
-//	lk:usage:current:{ws}                 hash: total_tokens, total_cost_usd, last_updated
+//	lk:usage:current:{ws}                 hash: total_tokens, total_cost_usd, last_updated; of the workspace's budget, else of today
 //	lk:usage:alerts:{ws}                  list of JSON: task_id, level, percent_used, message
 //	lk:live:position:{ws}                 hash: up to where news was published
 //	lk:agent:heartbeat:AGENT              JSON: status, task_id, timestamp; for two intervals, at least 60 s

@@ -31,7 +31,7 @@ type world struct {
 	view *view
 	live *live.Rebuilder
 	far  *live.Database
-	q    struct{ Session, Silent, Budget, Settings db.Query }
+	q    struct{ Session, Silent, Budget, Used, Settings db.Query }
 }
 
 func newWorld(t testing.TB, e dbtest.Env, v *view) *world {
