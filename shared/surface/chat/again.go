@@ -3,7 +3,6 @@ package chat
 import (
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -96,7 +95,7 @@ func (h *Handler) again(w http.ResponseWriter, r *http.Request, v *visit, m mess
 	case err != nil:
 		h.fail(w, r, err)
 	case reply == nil:
-		h.refuse(w, r, problem.New(http.StatusConflict, "busy", "a message with the same Idempotency-Key is answered").Later(time.Second))
+		h.refuse(w, r, sameKey)
 	default:
 		w.Header().Set(executionHeader, reply.Execution)
 		write(w, http.StatusOK, as.answer(*reply))

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 )
 
@@ -41,6 +44,29 @@ func TestAMessageWithAKeyIsAnsweredOnce(t *testing.T) {
 		w.think(t, llmtest.Writes("Hello, bob."))
 		if got := w.post(t, messages, `{"message":"Hi."}`, "X-Session-Id", "bob", "Idempotency-Key", "k-1"); !strings.Contains(got.body, "Hello, bob.") {
 			t.Errorf("another visitor gets %d %s", got.status, got.body)
+		}
+	})
+}
+
+// TestAMessageWithAKeyComesTwiceAtOnce: a request that finds the lane of its execution held, and no execution
+// yet, came together with another one of the same key, and is told so.
+func TestAMessageWithAKeyComesTwiceAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(t, llmtest.Writes("Hello."))
+		id := uuid.NewSHA1(uuid.NameSpaceURL, []byte(string(w.Workspace)+"\x00key:3\x00ann\x00k-1")).String()
+		held := must(w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Execution(id), Holder: "other"}))(t)
+		say := func() reply {
+			return w.call(t, http.MethodPost, messages, key, `{"message":"Hi."}`, "X-Session-Id", "ann", "Idempotency-Key", "k-1")
+		}
+		got := say()
+		if got.status != 409 || got.header.Get("Retry-After") != "1" || !strings.Contains(got.body, "the same Idempotency-Key") {
+			t.Errorf("the second: %d, again in %s s: %s", got.status, got.header.Get("Retry-After"), got.body)
+		}
+		if err := w.Lanes.Release(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+		if got := say(); got.status != 200 || got.header.Get("X-Execution-Id") != id {
+			t.Errorf("then: %d %s", got.status, got.body)
 		}
 	})
 }

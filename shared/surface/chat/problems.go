@@ -30,7 +30,8 @@ var (
 	noThread = problem.New(http.StatusNotFound, "not_found", "there is no such conversation")
 	noModel  = wrongField(http.StatusNotFound, "model_not_found", "body.model",
 		"there is no such model: GET /v1/models lists those that there are")
-	away = problem.New(http.StatusServiceUnavailable, "unavailable",
+	sameKey = problem.New(http.StatusConflict, "busy", "a message with the same Idempotency-Key is answered").Later(time.Second)
+	away    = problem.New(http.StatusServiceUnavailable, "unavailable",
 		"the message could not be taken now: send it again").Later(retryOutage)
 )
 
@@ -64,7 +65,7 @@ var answers = []struct {
 		"the tokens of this conversation in 24 hours are used up: begin another one, or come back later").Later(time.Hour)},
 	{turn.ErrLine, problem.New(http.StatusTooManyRequests, "queue_full",
 		"too many messages of this conversation wait for their answer").Later(retryFull)},
-	{db.ErrUnique, problem.New(http.StatusConflict, "busy", "a message with the same Idempotency-Key is answered").Later(time.Second)},
+	{db.ErrUnique, sameKey},
 	{thread.ErrFull, problem.New(http.StatusTooManyRequests, "queue_full", "too many messages of this conversation wait").Later(retryFull)},
 }
 
@@ -78,6 +79,9 @@ func (h *Handler) problem(ctx context.Context, err error) *problem.Problem {
 		return p
 	}
 	if b, ok := errors.AsType[*lane.BusyError](err); ok {
+		if _, ok := lane.ExecutionOf(b.Lane); ok { // which the key names: it came twice at once
+			return sameKey
+		}
 		return problem.New(http.StatusConflict, "busy",
 			"another message of this conversation is answered").Later(max(time.Second, min(b.Remaining, retryOutage)))
 	}
