@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -80,6 +81,9 @@ type keyed struct {
 	sensitive bool
 	// within is the longest time that a request takes; at least keyTime applies.
 	within time.Duration
+	// begins says that a living process begins an execution within keyTime, and that a second process
+	// can't begin the same one.
+	begins bool
 }
 
 // once wraps a route's handler. It must run after the checks of the token and of the body's size,
@@ -115,7 +119,7 @@ func (i *idempotency) once(rt keyed, next http.Handler) http.Handler {
 		case found.request != c.request:
 			i.server.refuse(w, r, keyReused)
 		case !found.done:
-			i.underWay(rt, c.newID(found.first), w, r, next)
+			i.underWay(rt, c.newID(found.first), found.old, w, r, next)
 		case found.body == nil:
 			i.server.refuse(w, r, notKept)
 		default:
@@ -126,15 +130,17 @@ func (i *idempotency) once(rt keyed, next http.Handler) http.Handler {
 
 // underWay answers a request that is still worked on. If an execution works on it, the problem names the execution,
 // which the client can follow, also if the process of the request has died. If that execution has ended, the handler
-// answers: it finds the execution, and can't begin it again.
-func (i *idempotency) underWay(rt keyed, id string, w http.ResponseWriter, r *http.Request, next http.Handler) {
+// answers: it finds the execution, and can't begin it again. If the process has died before it began the execution, the
+// handler begins it.
+func (i *idempotency) underWay(rt keyed, id string, old bool, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	p := keyInUse
 	if rt.within > 0 {
-		if e, err := i.server.Runs.Get(r.Context(), workspace(r.Context()), id); err == nil {
-			if e.Status.Ended() {
-				next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), claimedKey{}, id)))
-				return
-			}
+		e, err := i.server.Runs.Get(r.Context(), workspace(r.Context()), id)
+		switch {
+		case err == nil && e.Status.Ended(), rt.begins && old && errors.Is(err, db.ErrNoRows):
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), claimedKey{}, id)))
+			return
+		case err == nil:
 			p = doingBy(e.ID)
 		}
 	}

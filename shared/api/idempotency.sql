@@ -15,7 +15,7 @@ ON CONFLICT (workspace_id, route, principal, key_hash) DO UPDATE SET
 RETURNING created_at;
 
 -- name: LookAtKey
-SELECT request_hash, status, response_status, response_headers, response_body, created_at
+SELECT request_hash, status, response_status, response_headers, response_body, created_at, lk_plus(claimed_until, $5) <= lk_now()
   FROM idempotency_keys
  WHERE workspace_id = $1 AND route = $2 AND principal = $3 AND key_hash = $4;
 

@@ -12,7 +12,7 @@ func NewIdempotent(d Deps, route string, sensitive bool, within time.Duration, n
 	if err != nil {
 		return nil, err
 	}
-	return i.once(keyed{route, sensitive, within}, next), nil
+	return i.once(keyed{route: route, sensitive: sensitive, within: within}, next), nil
 }
 
 // ClaimedID returns the id for what a request with an idempotency key creates.

@@ -39,6 +39,7 @@ type keyClaim struct {
 type keyRecord struct {
 	request string
 	first   time.Time // when the key was first claimed for the request
+	old     bool      // it was claimed longer than keyTime ago
 	done    bool
 	status  int
 	header  http.Header
@@ -60,7 +61,7 @@ func (s *keyStore) claim(ctx context.Context, c keyClaim, within time.Duration) 
 		var state string
 		var status *int64
 		var header *string
-		if err := scan(&k.request, &state, &status, &header, &k.body, &k.first); err != nil {
+		if err := scan(&k.request, &state, &status, &header, &k.body, &k.first, &k.old); err != nil {
 			return err
 		}
 		k.done = state == "done"
@@ -77,7 +78,7 @@ func (s *keyStore) claim(ctx context.Context, c keyClaim, within time.Duration) 
 		}
 		found = &k
 		return nil
-	}, s.q.LookAtKey, c.route, c.principal, c.keyHash)
+	}, s.q.LookAtKey, c.route, c.principal, c.keyHash, (keyTime - within).Milliseconds())
 	return nil, found, err
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/retain"
 )
@@ -477,6 +478,42 @@ func TestATurnThatEndedAnswersAtOnce(t *testing.T) {
 	})
 }
 
+// A process that died before it began its turn holds the key as long as a turn may take. A repeated request begins the
+// turn as soon as a living process would have begun it.
+func TestATurnThatNeverBeganIsBegun(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		send := func() result {
+			return w.callWith(t, http.MethodPost, operatePath, admin, `{"message":"once","multitask":"reject"}`, "Idempotency-Key", "k")
+		}
+		held, err := w.Deps.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: "operate", Holder: "other"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := send(); got.status != 409 || strings.Contains(string(got.body), "in_progress") {
+			t.Errorf("behind another turn: %d %s", got.status, got.body)
+		}
+		if err := w.Deps.Lanes.Release(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Deps.DB.Exec(t.Context(), w.Workspace, idempotencyQueries(t).ClaimKeys); err != nil {
+			t.Fatal(err)
+		}
+		if got := send(); got.status != 409 || !strings.Contains(string(got.body), `"code":"in_progress"`) {
+			t.Errorf("at once: %d %s", got.status, got.body)
+		}
+		w.Skew.Advance(16 * time.Second)
+		var names [2]struct{ ExecutionID string }
+		for i := range names {
+			if got := send(); got.status != 200 || json.Unmarshal(got.body, &names[i]) != nil {
+				t.Errorf("later: %d %s", got.status, got.body)
+			}
+		}
+		if names[0].ExecutionID == "" || names[0] != names[1] {
+			t.Errorf("it is begun as %v", names)
+		}
+	})
+}
+
 // A key that a failed request has freed serves another request too.
 func TestAFreedKeyServesAnotherRequest(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
@@ -659,7 +696,7 @@ func recorderOf(w http.ResponseWriter) *httptest.ResponseRecorder {
 	}
 }
 
-func idempotencyQueries(t testing.TB) (q struct{ KeptRows, CountKeys, LoseAnswers, HoldKeys db.Query }) {
+func idempotencyQueries(t testing.TB) (q struct{ KeptRows, CountKeys, LoseAnswers, HoldKeys, ClaimKeys db.Query }) {
 	t.Helper()
 	files, err := fs.Sub(idempotencyData, "testdata/idempotency")
 	if err == nil {

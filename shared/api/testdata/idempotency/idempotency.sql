@@ -11,3 +11,6 @@ UPDATE idempotency_keys
 
 -- name: HoldKeys
 UPDATE idempotency_keys SET claimed_until = lk_plus(lk_now(), 600000) WHERE workspace_id = $1;
+
+-- name: ClaimKeys
+UPDATE idempotency_keys SET claimed_until = lk_plus(lk_now(), 900000) WHERE workspace_id = $1;
