@@ -26,6 +26,8 @@ const (
 	// keyHeader identifies a request. A client may repeat the request with the same key, and it
 	// takes effect once.
 	keyHeader = "Idempotency-Key"
+	// replayedHeader marks an answer that was given before.
+	replayedHeader = "Idempotency-Replayed"
 	// maxKept is the largest response that is stored, in bytes.
 	maxKept = 256 << 10
 	// keyTime is how long a request holds its key: as long as it may take, with the last write. After
@@ -301,7 +303,7 @@ func replay(w http.ResponseWriter, k *keyRecord) {
 	for name, values := range k.header {
 		w.Header()[name] = values
 	}
-	w.Header().Set("Idempotency-Replayed", "true")
+	w.Header().Set(replayedHeader, "true")
 	w.WriteHeader(k.status)
 	_, _ = w.Write(k.body) // the client may have disconnected
 }

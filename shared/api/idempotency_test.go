@@ -465,6 +465,9 @@ func TestATurnThatEndedAnswersAtOnce(t *testing.T) {
 				if err := json.Unmarshal(got.body, &names[i]); err != nil || got.status != []int{200, want}[i] {
 					t.Errorf("%s: %d %s", path, got.status, got.body)
 				}
+				if replayed := got.header.Get("Idempotency-Replayed"); (replayed == "true") != (i == 1 && want == 200) {
+					t.Errorf("%s: answer %d is replayed: %q", path, i, replayed)
+				}
 				for _, q := range []db.Query{idempotencyQueries(t).LoseAnswers, idempotencyQueries(t).HoldKeys} {
 					if _, err := w.Deps.DB.Exec(t.Context(), w.Workspace, q); err != nil {
 						t.Fatal(err)

@@ -167,6 +167,7 @@ func (s *server) talkedBefore(w http.ResponseWriter, r *http.Request, stream boo
 	case reply == nil:
 		s.refuse(w, r, doingBy(id))
 	default:
+		w.Header().Set(replayedHeader, "true")
 		w.Header().Set("Content-Type", "application/json")
 		_ = encode(w, talkAnswerOf(*reply)) // encoding cannot fail
 	}
