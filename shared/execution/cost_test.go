@@ -11,7 +11,7 @@ import (
 
 // TestAConversationIsSummedUpAlongItsIndex on either engine: the sum reads no other conversation.
 func TestAConversationIsSummedUpAlongItsIndex(t *testing.T) {
-	args := []any{"thread", "00000000-0000-7000-8000-000000000000", -execution.Spell.Milliseconds()}
+	args := []any{"thread", "00000000-0000-7000-8000-000000000000", -execution.Spell.Milliseconds(), "visitor", "visitor:ch"}
 	g := dbtest.NewGrown(t)
 	g.Fill(t, `INSERT INTO executions (workspace_id, id, agent, surface, trace_id, status, input, created_at, updated_at)
 		SELECT $1, gen_random_uuid(), 'visitor', 'ch', 'ch_1', 'completed', jsonb_build_object('task', 'turn', 'thread_id', 'thread ' || n), lk_now(), lk_now()

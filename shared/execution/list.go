@@ -125,19 +125,25 @@ func (s *Store) Joinable(b *db.Batch, l Line, multitask, id string) *[]Execution
 // Spell is the time whose turns count for what a thread has used.
 const Spell = 24 * time.Hour
 
+// Spent is what a thread has used.
+type Spent struct {
+	Tokens int64
+	Budget bool // a budget of the workspace or of the agent is used up
+}
+
 // SpentIn adds to a batch the sum of the tokens that the turns of a thread, which began within
-// [Spell] before now, have used so far, whatever
-// became of them, except those of one execution; empty: of none.
-func (s *Store) SpentIn(b *db.Batch, thread, except string) *int64 {
-	n := new(int64)
-	b.One([]any{n}, s.q.SpentIn, thread, cmp.Or(except, nobody), -Spell.Milliseconds())
+// [Spell] before now, have used so far, whatever became of them, except those of one execution; empty: of none. The
+// budgets of an agent are those of agent and here, such as visitor_chat and visitor_chat:ch.
+func (s *Store) SpentIn(b *db.Batch, thread, except, agent, here string) *Spent {
+	n := new(Spent)
+	b.One([]any{&n.Tokens, &n.Budget}, s.q.SpentIn, thread, cmp.Or(except, nobody), -Spell.Milliseconds(), agent, here)
 	return n
 }
 
 // SpentAt is SpentIn for the thread of an address, without an exception.
-func (s *Store) SpentAt(b *db.Batch, channel, address string) *int64 {
-	n := new(int64)
-	b.One([]any{n}, s.q.SpentAt, channel, address, -Spell.Milliseconds())
+func (s *Store) SpentAt(b *db.Batch, channel, address, agent, here string) *Spent {
+	n := new(Spent)
+	b.One([]any{&n.Tokens, &n.Budget}, s.q.SpentAt, channel, address, -Spell.Milliseconds(), agent, here)
 	return n
 }
 

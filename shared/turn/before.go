@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
@@ -30,10 +31,12 @@ func (s *turn) findThread(ctx context.Context, t Turn) error {
 	switch {
 	case t.Thread != "":
 		found = s.Threads.GetIn(&b, t.Thread)
-		unspent = s.unspent(&b, func() *int64 { return s.Runs.SpentIn(&b, t.Thread, "") })
+		unspent = s.unspent(&b, func() *execution.Spent { return s.Runs.SpentIn(&b, t.Thread, "", s.kind.Agent, s.here()) })
 	case t.Address != "":
 		found = s.Threads.AddressIn(&b, s.kind.Channel, t.Address)
-		unspent = s.unspent(&b, func() *int64 { return s.Runs.SpentAt(&b, s.kind.Channel, t.Address) })
+		unspent = s.unspent(&b, func() *execution.Spent {
+			return s.Runs.SpentAt(&b, s.kind.Channel, t.Address, s.kind.Agent, s.here())
+		})
 	}
 	if t.Persona != "" && t.Persona != s.kind.Persona {
 		served = s.Personas.Newest(&b, t.Persona)
@@ -89,20 +92,28 @@ func (t *Turn) mayHave(in thread.Thread) bool {
 
 // unspent adds to a batch the read of what the thread has used, by read, and of what it may. The
 // returned function, which is called after the batch was sent, fails with [ErrSpent] when the thread has
-// used as many tokens as it may in [execution.Spell].
-func (s *turn) unspent(b *db.Batch, read func() (used *int64)) func() error {
+// used as many tokens as it may in [execution.Spell], and with [ErrBudget] when a budget is used up.
+func (s *turn) unspent(b *db.Batch, read func() *execution.Spent) func() error {
 	if s.kind.ThreadTokens == nil {
 		return func() error { return nil }
 	}
 	settings, used := s.Workspaces.Settings(b), read()
 	return func() error {
 		bounds, err := settings()
-		if err == nil && *used >= s.kind.ThreadTokens(bounds) {
-			err = ErrSpent
+		switch {
+		case err != nil:
+			return err
+		case used.Tokens >= s.kind.ThreadTokens(bounds):
+			return ErrSpent
+		case used.Budget:
+			return ErrBudget
 		}
-		return err
+		return nil
 	}
 }
+
+// here names the agent on its surface, as budgets do.
+func (s *turn) here() string { return s.kind.Agent + ":" + string(s.kind.Surface) }
 
 // maxSeen is the number of the thread's newest messages, within the bytes that [thread.Store.Lately]
 // reads, that are compared with a caller's messages.

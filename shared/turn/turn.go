@@ -133,6 +133,8 @@ var (
 	// ErrSpent says that the tokens of the conversation are used up. What a turn has used is free again
 	// 24 hours after the turn began.
 	ErrSpent = errors.New(reason.UsedUp)
+	// ErrBudget says that a budget of the workspace or of the agent is used up, where threads have a bound.
+	ErrBudget = errors.New("a budget is used up")
 	// ErrNotYours says that the running turn belongs to another person.
 	ErrNotYours = errors.New("the running turn is another person's: only an admin may end it")
 	// errLater says that the time was up before the turn got its lane.
@@ -216,7 +218,7 @@ type turn struct {
 // message down, works, and writes the answer down. What was written is not lost: a turn that
 // is cut off goes on when its row in the outbox is due. The context should not end because
 // whoever asked has left. Errors: [ErrNoThread], [ErrOpener], [ErrNoPersona], [ErrMultitask],
-// [ErrSpent], [ErrNotYours], [ErrLine], a [*lane.BusyError], a [*problem.InvalidError], and failures of the database.
+// [ErrSpent], [ErrBudget], [ErrNotYours], [ErrLine], a [*lane.BusyError], a [*problem.InvalidError], and failures of the database.
 func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, error) {
 	kind, ok := r.kind(t.Surface)
 	if !ok {

@@ -139,9 +139,9 @@ type ground struct {
 // readGround adds the read of what the turn works by to a batch. Call the returned function once, after
 // the batch was sent.
 func (s *turn) readGround(b *db.Batch, begins bool) func(context.Context) (ground, error) {
-	read, others, spoken := s.readBasis(b, s.exec), new(int64), func() []thread.Spoken { return nil }
+	read, others, spoken := s.readBasis(b, s.exec), new(execution.Spent), func() []thread.Spoken { return nil }
 	if s.kind.ThreadTokens != nil {
-		others = s.Runs.SpentIn(b, s.Thread, s.exec.ID)
+		others = s.Runs.SpentIn(b, s.Thread, s.exec.ID, s.kind.Agent, s.here())
 	}
 	if begins && s.Before == nil && !s.fresh {
 		spoken = s.Threads.ReadLately(b, s.Thread, maxHistory)
@@ -158,7 +158,7 @@ func (s *turn) readGround(b *db.Batch, begins bool) func(context.Context) (groun
 		if first != nil {
 			first.Ready()
 		}
-		return ground{by, *others, spoken(), skills(ctx), first}, err
+		return ground{by, others.Tokens, spoken(), skills(ctx), first}, err
 	}
 }
 

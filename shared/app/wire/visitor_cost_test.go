@@ -9,10 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/surface/chat"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
@@ -94,4 +98,60 @@ func TestWhatAVisitorsMessageCosts(t *testing.T) {
 			t.Errorf("with a budget of one token the model is asked: %s", answer)
 		}
 	})
+}
+
+// TestAVisitorIsRefusedWhereABudgetIsSpent: the message is not taken where a budget of the workspace or of the agent
+// is used up, and taken where another agent's is.
+func TestAVisitorIsRefusedWhereABudgetIsSpent(t *testing.T) {
+	for _, of := range []budget.Budget{{Scope: budget.Global}, {Scope: budget.Agent, ScopeID: persona.VisitorChat}} {
+		dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+			a, _ := agentOf(t, e, "http://127.0.0.1:9/v1", "x", io.Discard)
+			h := &chat.Handler{
+				Runner: &turn.Runner{Parts: a.Parts, Kinds: []turn.Kind{chat.Kind()}},
+				Auth: auth.New(func(context.Context, string) (auth.Principal, error) {
+					return auth.Principal{Workspace: e.Workspace, Kind: auth.Key, ID: "1", Role: auth.Member, Scopes: []auth.Scope{"*"}}, nil
+				}),
+			}
+			say := func(path, body string) *httptest.ResponseRecorder {
+				r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+				r.Header.Set("Authorization", "Bearer token")
+				r.Header.Set("Content-Type", "application/json")
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				return w
+			}
+			spend := func(b budget.Budget) {
+				t.Helper()
+				b.Tokens, b.CreatedBy, b.Start, b.End = budget.Account{Allocated: 100}, "ada", time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+				if err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+					if _, err := a.Budgets.Create(ctx, tx, b); err != nil {
+						return err
+					}
+					cover := budget.Cover{Task: uuid.NewString(), Agent: b.ScopeID}
+					l, err := a.Budgets.Lock(ctx, tx, []budget.Cover{cover})
+					if err == nil {
+						_, err = a.Budgets.Report(ctx, tx, l, budget.Report{Usage: llm.Usage{PromptTokens: 100}, Cover: cover, Attempt: 1, Model: "x"})
+					}
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			spend(budget.Budget{Scope: budget.Agent, ScopeID: activity.Operator})
+			if got := say("/v1/responses", `{"input":"Hi.","user":"ann"}`); got.Code != http.StatusOK {
+				t.Errorf("with the budget of another agent: %d %s", got.Code, got.Body)
+			}
+			spend(of)
+			for path, body := range map[string]string{
+				"/api/v1/chat/messages": `{"message":"Hi.","user":"ann","stream":true}`, "/v1/responses": `{"input":"Hi.","user":"bob"}`,
+				"/v1/chat/completions": `{"messages":[{"role":"user","content":"Hi."}]}`,
+			} {
+				got := say(path, body)
+				if got.Code != http.StatusTooManyRequests || !strings.Contains(got.Body.String(), "insufficient_quota") ||
+					got.Header().Get("Retry-After") == "" {
+					t.Errorf("%s: %d %s", path, got.Code, got.Body)
+				}
+			}
+		})
+	}
 }

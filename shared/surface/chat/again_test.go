@@ -54,7 +54,8 @@ func TestAMessageWithAKeyComesTwiceAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(t, llmtest.Writes("Hello."))
 		id := uuid.NewSHA1(uuid.NameSpaceURL, []byte(string(w.Workspace)+"\x00key:3\x00ann\x00k-1")).String()
-		held := must(w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Execution(id), Holder: "other"}))(t)
+		its := lane.Request{Workspace: w.Workspace, Lane: lane.Execution(id), Holder: "other"}
+		held := must(w.Lanes.Acquire(t.Context(), its))(t)
 		say := func() reply {
 			return w.call(t, http.MethodPost, messages, key, `{"message":"Hi."}`, "X-Session-Id", "ann", "Idempotency-Key", "k-1")
 		}

@@ -63,6 +63,8 @@ var answers = []struct {
 		"somebody else's message is answered in this conversation").Later(retryOutage)},
 	{turn.ErrSpent, problem.New(http.StatusTooManyRequests, "insufficient_quota",
 		"the tokens of this conversation in 24 hours are used up: begin another one, or come back later").Later(time.Hour)},
+	{turn.ErrBudget, problem.New(http.StatusTooManyRequests, "insufficient_quota",
+		"what may be spent here is used up: come back later").Later(time.Hour)},
 	{turn.ErrLine, problem.New(http.StatusTooManyRequests, "queue_full",
 		"too many messages of this conversation wait for their answer").Later(retryFull)},
 	{db.ErrUnique, sameKey},
