@@ -712,7 +712,7 @@ func TestWhatIsOpenOfATaskThatEndsElsewhereIsClosed(t *testing.T) {
 		w.Skew.Advance(time.Minute)
 		must(w.Agents.Beat(t.Context(), w.Workspace, agent.Beat{Agent: other}))(t)
 		w.cycle(t)
-		is, ok, err := w.Cycles.Claim(t.Context(), w.Workspace, other)
+		is, ok, err := w.Cycles.Claim(t.Context(), w.Workspace, other, "")
 		if err != nil || !ok || is.ID != done {
 			t.Fatalf("claimed %+v, %v", is, err)
 		}
