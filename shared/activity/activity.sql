@@ -45,12 +45,13 @@ SELECT id, agent, surface, skill_name, skill_id, status, input, output, error_me
  LIMIT $8;
 
 -- name: Used
--- Counts each skill's calls, without phases of the heartbeat, model calls, and calls that could not
--- be made.
+-- Counts each skill's calls, without phases of the heartbeat, model calls, the ends of runs, turns and
+-- deliveries, what was done by way of the API, and calls that could not be made.
 SELECT skill_name, count(*), count(CASE WHEN status = 'error' THEN 1 END), CAST(coalesce(avg(duration_ms), 0) AS bigint)
   FROM agent_activity
- WHERE workspace_id = $1 AND created_at >= $2 AND skill_name IS NOT NULL AND skill_name NOT LIKE 'heartbeat%'
-   AND skill_name NOT LIKE '(%' AND (status = 'success' OR status = 'error' AND output ->> 'refused' IS NULL)
+ WHERE workspace_id = $1 AND created_at >= $2 AND skill_name IS NOT NULL AND skill_name NOT LIKE '%.%' AND skill_name <> 'heartbeat'
+   AND skill_name NOT LIKE '(%' AND (skill_id IS NOT NULL OR skill_name NOT IN ('reason', 'operate', 'chat', 'webhook'))
+   AND (status = 'success' OR status = 'error' AND output ->> 'refused' IS NULL)
  GROUP BY skill_name
  ORDER BY 2 DESC, 1
  LIMIT $3;

@@ -76,17 +76,24 @@ func (w world) putAt(t testing.TB, skill string, at time.Time) (id string) {
 }
 
 // TestWhatWasUsedIsWhatWasCalled: calls that could not be made do not count. Successful calls
-// count, whatever they answered.
+// count, whatever they answered. The ends of runs and turns, and what people did, are no calls.
 func TestWhatWasUsedIsWhatWasCalled(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		answered, failed, refused := entry("ask", newTrace()), entry("ask", newTrace()), entry("ask", newTrace())
 		answered.Output = json.RawMessage(`{"refused": 3}`)
 		failed.Status, failed.Output = activity.Error, json.RawMessage(`{"class": "theirs"}`)
 		refused.Status, refused.Output = activity.Error, json.RawMessage(`{"class": "input", "refused": "arguments"}`)
-		w.write(t, answered, failed, refused)
+		w.write(t, answered, failed, refused, entry("operate", newTrace()), entry("chat", newTrace()), entry("task.create", newTrace()))
+		ended, delivered, named := entry("reason", newTrace()), entry("webhook", newTrace()), entry("reason", newTrace())
+		ended.Status, delivered.Status, named.SkillID = activity.Error, activity.Error, ids()
+		w.write(t, ended, delivered)
 		got, err := w.log.Used(t.Context(), w.Workspace, time.Time{})
 		if err != nil || len(got) != 1 || got[0].Calls != 2 || got[0].Failures != 1 {
 			t.Errorf("used were %+v, %v", got, err)
+		}
+		w.write(t, named)
+		if got, err := w.log.Used(t.Context(), w.Workspace, time.Time{}); err != nil || len(got) != 2 || got[1].Skill != "reason" {
+			t.Errorf("with a skill of that name used were %+v, %v", got, err)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -44,6 +45,31 @@ func TestOneModelThatIsDownIsNoOutage(t *testing.T) {
 		calls("done")
 		w.Env.Skew.Advance(10 * 24 * time.Hour) // its time is over: the next call tries it
 		calls("done")
+	})
+}
+
+// TestTheEndOfARunIsNoCall: a skill that was run by hand and failed is one failed call, though its run has
+// a line of its own.
+func TestTheEndOfARunIsNoCall(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		write := func(name, skill string, status activity.Status) {
+			t.Helper()
+			e := activity.Entry{Agent: "a", Surface: trace.Operate, Skill: name, SkillID: skill, Status: status, Trace: w.Traces.New(trace.Operate)}
+			if err := w.Activity.Write(t.Context(), w.Workspace, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("look", ids(), activity.Error)
+		write("reason", "", activity.Error)
+		write("(model)", "", activity.Success)
+		write("operate", "", activity.Success)
+		write("chat", "", activity.Success)
+		write("webhook", "", activity.Error)
+		var got seen
+		w.must(t, 200, "GET", "/api/v1/overview", "", &got)
+		if l := got.Verdict.Lines[0]; l.Detail != "1 of 2 in 1 h" {
+			t.Errorf("calls: %+v, want 1 of 2", l)
+		}
 	})
 }
 

@@ -69,11 +69,13 @@ SELECT count(*), count(CASE WHEN l.wanted_at < lk_plus((SELECT lk_now()), 0 - CA
  WHERE l.workspace_id = $1 AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now());
 
 -- name: Calls
--- The newest $3 calls of skills and models within $2 milliseconds: how many, and how many succeeded.
+-- The newest $3 calls of skills and models within $2 milliseconds: how many, and how many succeeded. The ends
+-- of runs, turns and deliveries are no calls.
 SELECT count(*), count(CASE WHEN status = 'success' THEN 1 END)
   FROM (SELECT a.status FROM agent_activity a
          WHERE a.workspace_id = $1 AND a.created_at > lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
            AND a.skill_name <> '(unknown)' AND a.skill_name NOT LIKE '%.%' AND a.skill_name <> 'heartbeat'
+           AND (a.skill_id IS NOT NULL OR a.skill_name NOT IN ('reason', 'operate', 'chat', 'webhook'))
            AND (a.status = 'success' OR a.status = 'error' AND a.output ->> 'refused' IS NULL)
          ORDER BY a.created_at DESC
          LIMIT $3) AS calls;
