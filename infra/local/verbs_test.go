@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -480,6 +481,39 @@ func TestExamples(t *testing.T) {
 		"approvals reconsider x": `approvals has no word "reconsider"`,
 	} {
 		says(t, h.must(exitUsage, strings.Fields(args)...).err, want)
+	}
+}
+
+// TestAnEmptyPageNamesACommandThatHelps: the command that a page of the Engine Room names where it has nothing
+// to show succeeds, and is no listing of nothing.
+func TestAnEmptyPageNamesACommandThatHelps(t *testing.T) {
+	pages, err := filepath.Glob("../../shared/engineroom/web/src/panels/*/*.tsx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHomeWith(t, "DEMO=1")
+	named := regexp.MustCompile("<Empty [^>]*command=(\"[^\"]+\"|{'[^']+'}|{`[^`]+`})")
+	count := 0
+	for _, page := range pages {
+		for _, found := range named.FindAllStringSubmatch(read(t, page), -1) {
+			count++
+			command := strings.TrimSuffix(strings.TrimPrefix(found[1], "{"), "}")
+			command = command[1 : len(command)-1]
+			call, ours := strings.CutPrefix(command, "bin/lanekeeper ")
+			words, last, _ := strings.Cut(strings.ReplaceAll(call, `"Check broken links"`, "'Check broken links'"), " '")
+			args := strings.Fields(words)
+			if last != "" {
+				args = append(args, strings.TrimSuffix(last, "'"))
+			}
+			if !ours || slices.Contains(args, "list") {
+				t.Errorf("%s names %q, which makes nothing", filepath.Base(filepath.Dir(page)), command)
+				continue
+			}
+			h.must(exitDone, args...)
+		}
+	}
+	if count < 12 {
+		t.Errorf("only %d commands were found", count)
 	}
 }
 

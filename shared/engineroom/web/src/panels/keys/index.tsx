@@ -35,7 +35,7 @@ export default function Keys() {
 }
 
 function Table({ keys, site, may, done }: { keys: Key[]; site: boolean; may: boolean; done: (p: Promise<unknown>) => void }) {
-  if (!keys.length) return site ? <Empty title="No site key yet">A site key lets the chat of a web page talk with the agent. It is bound to the page's origin.</Empty> : <Empty title="No key yet" command="lanekeeper api-keys list">A key lets a program use the API under your name, as far as its role and scopes allow.</Empty>;
+  if (!keys.length) return site ? <Empty title="No site key yet" command={`bin/lanekeeper site-keys create '{"name":"shop","origins":["https://shop.example"]}'`}>A site key lets the chat of a web page talk with the agent. It is bound to the page's origin.</Empty> : <Empty title="No key yet" command={`bin/lanekeeper api-keys create '{"name":"ci","role":"MEMBER","scopes":["*:read"]}'`}>A key lets a program use the API under your name, as far as its role and scopes allow.</Empty>;
   return (
     <div class="scroll"><table class="tbl" aria-label={site ? "Site keys" : "API keys"}>
       <thead><tr><th>Key</th><th>Status</th><th class="hide-p">{site ? "Pages" : "May"}</th><th class="r hide-p">Created</th><th class="r">Last used</th>{may && <th><span class="sr">Actions</span></th>}</tr></thead>

@@ -21,7 +21,7 @@ export default function Members() {
       <PageHead title="Members" acts={<><Outputs path="/members" />{can("add-member") && <button class="btn primary" onClick={() => done(add())}>Add a member</button>}</>}>Who belongs to this workspace, and what they may do.</PageHead>
       <Panel title="People" note={members.data && fmt.count(members.data.items.length) + (members.more ? "+" : "")}>
         <Shown of={members} what="The members">
-          {({ items }) => !items.length ? <Empty title="No member yet" command="bin/lanekeeper members list">The admin token of this installation is no person. Add one here, or with:</Empty>
+          {({ items }) => !items.length ? <Empty title="No member yet" command={`bin/lanekeeper members create '{"email":"ada@example.com","role":"MEMBER"}'`}>The admin token of this installation is no person. Add one here, or with:</Empty>
             : <div class="scroll"><table class="tbl" aria-label="Members">
                 <thead><tr><th>Person</th><th class="hide-p">E-mail</th><th>Role</th><th class="r hide-p">Since</th>{can("patch-member") && <th><span class="sr">Actions</span></th>}</tr></thead>
                 <tbody>{items.map((m) => (

@@ -70,7 +70,7 @@ export default function Skills({ id }: { id?: string }) {
           <Panel label="Skills">
             <Shown of={health} what="The skills">
               {() => !all.length
-                ? <Empty title="No skill yet" command="bin/lanekeeper skills list" action={can("create-skill") && <button class="btn primary" onClick={() => after(create())}>New skill</button>}>A skill is a call that agents may make. Create one here; the terminal lists them with:</Empty>
+                ? <Empty title="No skill yet" command={`bin/lanekeeper skills create '{"name":"stock","kind":"http","description":"Says what is in stock","parameters":{"type":"object"},"config":{"url":"https://shop.example/stock","method":"GET"}}'`} action={can("create-skill") && <button class="btn primary" onClick={() => after(create())}>New skill</button>}>A skill is a call that agents may make. Create one here, or with:</Empty>
                 : !shown.length ? <Filtered what="skill" count={all.length} clear={() => set({ q: null, kind: null, effect: null, approval: null, enabled: null, scope: null })} />
                 : <Table rows={shown} selected={id} approval={approval} stopped={stopped} after={after} />}
             </Shown>

@@ -37,7 +37,7 @@ export default function Spend() {
         <Shown of={budgets} what="The budgets">
           {() => all.length
             ? <Table budgets={all} main={main} projections={projections} now={now} reload={reload} />
-            : <Empty title="No budget yet" command="bin/lanekeeper budgets list" action={can("create-budget") && <button class="btn primary" onClick={() => reload(create(now))}>New budget</button>}>A budget bounds the tokens or dollars of the workspace, an agent, a project or a task. Create one here; the terminal lists them with:</Empty>}
+            : <Empty title="No budget yet" command={`bin/lanekeeper budgets create '{"scope":"global","allocated":1000000,"periodStart":"2026-01-01T00:00:00Z","periodEnd":"2099-01-01T00:00:00Z"}'`} action={can("create-budget") && <button class="btn primary" onClick={() => reload(create(now))}>New budget</button>}>A budget bounds the tokens or dollars of the workspace, an agent, a project or a task. Create one here, or with:</Empty>}
         </Shown>
         <More of={budgets} what="budgets" />
       </Panel>

@@ -31,7 +31,7 @@ export default function Threads({ id }: { id?: string }) {
         : !rows.length
           ? <section class="panel">
               {filtered ? <Filtered what="thread" all="/threads" clear={() => setQuery({ lock: null, channel: null, address: null })} />
-                : <Empty title="No conversation yet" command="bin/lanekeeper threads list">A thread is a conversation with one person over one channel. It begins with the first message, or with:</Empty>}
+                : <Empty title="No conversation yet" command={`bin/lanekeeper threads create '{"channel":"log","address":"ada"}'`}>A thread is a conversation with one person over one channel. It begins with the first message, or with:</Empty>}
             </section>
           : <div class="inbox">
               <section class={"panel ilist" + (id ? " hide-p" : "")} aria-label="Conversations">

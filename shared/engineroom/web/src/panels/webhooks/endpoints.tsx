@@ -15,7 +15,7 @@ export function Endpoints() {
     <Panel title="Endpoints" note="who is told of events" aside={<><Outputs small path="/webhook-endpoints" />{may && <button class="btn primary" onClick={() => done(create())}>New endpoint</button>}</>}>
       <Shown of={endpoints} what="The endpoints">
         {({ items }) => !items.length
-          ? <Empty title="No endpoint yet" command="bin/lanekeeper webhook-endpoints list">An endpoint is a URL that is told of events, such as a task that failed. Each request is signed, and sent again until it is taken.</Empty>
+          ? <Empty title="No endpoint yet" command={`bin/lanekeeper webhook-endpoints create '{"url":"https://example.com/lanekeeper","events":["task.status_changed"]}'`}>An endpoint is a URL that is told of events, such as a task that failed. Each request is signed, and sent again until it is taken.</Empty>
           : <div class="scroll"><table class="tbl" aria-label="Endpoints of webhooks">
               <thead><tr><th>Endpoint</th><th>Status</th><th class="hide-p">Events</th><th class="r hide-p">Failed</th>{may && <th><span class="sr">Actions</span></th>}</tr></thead>
               <tbody>{items.map((e) => (

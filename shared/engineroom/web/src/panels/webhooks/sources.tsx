@@ -17,7 +17,7 @@ export function Sources() {
     <Panel title="Sources" note="who may send webhooks" aside={<><Outputs small path="/webhook-sources" />{add}</>}>
       <Shown of={sources} what="The sources">
         {({ items }) => !items.length
-          ? <Empty title="No source yet" command="bin/lanekeeper webhook-sources list">A source is somebody who may send webhooks, such as GitHub or Stripe. Its rules say what a webhook does.</Empty>
+          ? <Empty title="No source yet" command={`bin/lanekeeper webhook-sources create '{"name":"orders","kind":"token","rules":[{"event":"*","then":{"skill":"save_memory","with":{"category":"orders","content":"{{body.id}}"}}}]}'`}>A source is somebody who may send webhooks, such as GitHub or Stripe. Its rules say what a webhook does.</Empty>
           : <div class="scroll"><table class="tbl" aria-label="Sources of webhooks">
               <thead><tr><th>Source</th><th>Status</th><th class="hide-p">Kind</th><th class="hide-p">Address</th><th class="r hide-p">Rules</th><th class="r">Refused</th><th><span class="sr">Actions</span></th></tr></thead>
               <tbody>{items.map((s) => (
