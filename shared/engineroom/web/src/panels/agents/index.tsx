@@ -219,7 +219,7 @@ function Detail({ id, close, changed, showToken }: { id: string; close: () => vo
           </ul>
         ) : <p class="prose muted">It has had no task yet.</p>}
       </Shown>
-      <h3 class="sec">Heartbeats of the last hour</h3>
+      <h3 class="sec">Latest heartbeats</h3>
       <Shown of={health} what="Its heartbeats" lines={3}>
         {(h) => h.heartbeats.length ? (
           <ol class="log">
@@ -228,7 +228,7 @@ function Detail({ id, close, changed, showToken }: { id: string; close: () => vo
                 <span>{wordOf("agent", b.status)}{b.currentStep && ` · ${plain(b.currentStep)}`}{b.memoryMb !== undefined && <span class="muted"> · {Math.round(b.memoryMb)} MB</span>}</span></li>
             ))}
           </ol>
-        ) : <p class="prose muted">None came.</p>}
+        ) : <p class="prose muted">None came lately.</p>}
       </Shown>
       {editing && <FieldsDialog title={`Edit ${a.name}`} action="Save" fields={fieldsOf(a)} submit={save} onClose={() => setEditing(false)} />}
       {ending && (
