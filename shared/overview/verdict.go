@@ -60,8 +60,9 @@ type Verdict struct {
 // on, no beat ended within two intervals, the circuits of all models that failed are open with no answer of a model since, or fewer than 80 % of
 // at least 20 calls of the last hour succeeded. It works with a warning for each heal that is
 // active, lane that has been wanted for over a minute, budget that advises THROTTLE or STOP, approval
-// that is older than a day, agent that is DEGRADED or ERROR, for fewer than 95 % of calls, and for a
-// coordinator with agents that has not cycled for two minutes. Warnings of one kind count once.
+// that is older than a day, agent that is DEGRADED or ERROR, for fewer than 95 % of calls, for a kill switch
+// of the agent that beats work as, and for a coordinator with agents that has not cycled for two minutes.
+// Warnings of one kind count once.
 func (f *Facts) Verdict() Verdict {
 	v := Verdict{Tone: Done, Lines: []Line{f.calls(), f.beats(), f.lanes(), f.skills(), f.budgets(), f.coordinator()}}
 	warnings := 0
@@ -96,6 +97,16 @@ func (f *Facts) Verdict() Verdict {
 func (f *Facts) Stop() *halt.Switch {
 	for _, k := range f.Switches {
 		if k.Scope == halt.Workspace {
+			return &k
+		}
+	}
+	return nil
+}
+
+// operatorStop returns the kill switch that stops the agent that beats work as; nil: none does.
+func (f *Facts) operatorStop() *halt.Switch {
+	for _, k := range f.Switches {
+		if k.Scope == halt.Agent && k.Target == activity.Operator {
 			return &k
 		}
 	}
@@ -155,6 +166,8 @@ func (f *Facts) beats() Line {
 		l.Tone, l.Text, l.Detail = Failed, "Beats are stopped", "by "+who(stop.SetBy)
 	case f.beatsLate():
 		l.Tone, l.Text = Failed, "Beats are missing"
+	case f.operatorStop() != nil:
+		l.Tone, l.Text, l.Detail = Warn, activity.Operator+" is stopped", "by "+who(f.operatorStop().SetBy)
 	}
 	return l
 }
@@ -265,12 +278,7 @@ func (f *Facts) State() State {
 func (f *Facts) Sentence() string {
 	switch f.State() {
 	case Stopped:
-		stop := f.Stop()
-		s := activity.Operator + " is stopped by " + who(stop.SetBy)
-		if stop.Reason != "" {
-			s += ": " + stop.Reason
-		}
-		return s
+		return stoppedBy(f.Stop())
 	case NotWorking:
 		return activity.Operator + " does not work: " + f.cause()
 	case Working:
@@ -284,10 +292,21 @@ func (f *Facts) Sentence() string {
 		}
 		return s
 	}
+	if stop := f.operatorStop(); stop != nil {
+		return stoppedBy(stop)
+	}
 	if next := f.NextBeat(); next != nil {
 		return activity.Operator + " waits; the next beat begins in " + ago(next.Sub(f.Now))
 	}
 	return activity.Operator + " waits for the next beat"
+}
+
+func stoppedBy(stop *halt.Switch) string {
+	s := activity.Operator + " is stopped by " + who(stop.SetBy)
+	if stop.Reason != "" {
+		s += ": " + stop.Reason
+	}
+	return s
 }
 
 // phaseSentence says what a beat does in each phase.

@@ -40,6 +40,22 @@ func TestCallsAreCountedAsTheirLineSays(t *testing.T) {
 	}
 }
 
+// TestAnAgentThatIsStoppedDoesNotWait: no beat is promised while a kill switch stops the agent that beats work as.
+func TestAnAgentThatIsStoppedDoesNotWait(t *testing.T) {
+	f := well()
+	f.Switches = halt.Switches{{Scope: halt.Agent, Target: "flowpilot", SetBy: "user:ada", Reason: "stock-taking"}}
+	if got, want := f.Sentence(), "flowpilot is stopped by ada: stock-taking"; got != want || f.State() != Idle || f.Stop() != nil {
+		t.Errorf("%q, %s, want %q", got, f.State(), want)
+	}
+	if l, want := f.beats(), "flowpilot is stopped: by ada"; l.Text+": "+l.Detail != want {
+		t.Errorf("the line is %+v, want %s", l, want)
+	}
+	f.Beats[0].Ended = now.Add(-2 * time.Hour)
+	if l := f.beats(); l.Text != "Beats are missing" {
+		t.Errorf("without beats the line is %+v", l)
+	}
+}
+
 // TestTheVerdictFollowsItsRules tries each rule right below and above its limit.
 func TestTheVerdictFollowsItsRules(t *testing.T) {
 	throttles := budget.Advice{Budget: budget.Budget{Scope: budget.Global}, Projection: budget.Projection{Recommendation: budget.Throttle}}
@@ -49,9 +65,13 @@ func TestTheVerdictFollowsItsRules(t *testing.T) {
 		text   string
 		line   int // that has the tone; -1: none
 	}{
-		"well":                     {func(*Facts) {}, Done, "It works", -1},
-		"stopped":                  {func(f *Facts) { f.Switches = halt.Switches{{Scope: halt.Workspace, SetBy: "user:ada"}} }, Failed, "It is stopped", 1},
-		"another is stopped":       {func(f *Facts) { f.Switches = halt.Switches{{Scope: halt.Skill, Target: "x"}} }, Done, "It works", -1},
+		"well":               {func(*Facts) {}, Done, "It works", -1},
+		"stopped":            {func(f *Facts) { f.Switches = halt.Switches{{Scope: halt.Workspace, SetBy: "user:ada"}} }, Failed, "It is stopped", 1},
+		"another is stopped": {func(f *Facts) { f.Switches = halt.Switches{{Scope: halt.Skill, Target: "x"}} }, Done, "It works", -1},
+		"flowpilot is stopped": {func(f *Facts) {
+			f.Switches = halt.Switches{{Scope: halt.Agent, Target: "flowpilot", SetBy: "user:ada"}}
+		}, Warn, "It works, with 1 warning", 1},
+		"another agent is stopped": {func(f *Facts) { f.Switches = halt.Switches{{Scope: halt.Agent, Target: "scout"}} }, Done, "It works", -1},
 		"beats are due":            {func(f *Facts) { f.Beats[0].Ended = now.Add(-time.Hour) }, Done, "It works", -1},
 		"beats are missing":        {func(f *Facts) { f.Beats[0].Ended = now.Add(-time.Hour - time.Second) }, Failed, "It does not work", 1},
 		"no beat, and young":       {func(f *Facts) { f.Beats, f.Created = nil, now.Add(-time.Hour) }, Done, "It works", -1},
