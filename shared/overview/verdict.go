@@ -182,7 +182,7 @@ func (f *Facts) lanes() Line {
 }
 
 func (f *Facts) skills() Line {
-	l := Line{Key: "skills", Tone: Done, Text: "Skills are well", Detail: "none is disabled by self-healing", Link: "skills"}
+	l := Line{Key: "skills", Tone: Done, Text: "Skills are well", Detail: "self-healing disabled none", Link: "skills"}
 	switch {
 	case f.HealCount == 1:
 		l.Tone, l.Text, l.Detail = Warn, f.Heals[0].Skill+" is disabled", "self-healing, "+ago(f.Now.Sub(f.Heals[0].At))+" ago"
