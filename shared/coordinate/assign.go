@@ -161,7 +161,7 @@ func (c *Coordinator) give(ctx context.Context, b *db.Batch, list []assignment, 
 	busy := map[string]bool{}
 	for i, a := range list {
 		rows[i] = given{a.ID, a.to.ID, a.attempt(), a.Version, money.routes[a.ID].Model}
-		message := fmt.Sprintf("attempt %d was assigned to agent %q", a.attempt(), a.to.Name)
+		message := fmt.Sprintf("attempt %d was assigned to agent \"%s\"", a.attempt(), a.to.Name)
 		lines[i] = line{
 			Log: c.IDs(), ID: a.ID, Level: task.Info, Event: task.TaskAssigned, Message: clip(message, 1000),
 			Was: opt(string(task.Pending)), Becomes: opt(string(task.Assigned)), Attempt: opt(a.attempt()), Agent: opt(a.to.ID),

@@ -383,9 +383,9 @@ func (r *round) noteGone(ctx context.Context, b *db.Batch, v verdict) {
 	if len(v.gone) == 0 {
 		return
 	}
-	message := fmt.Sprintf("agent %q was silent for too long", v.names[0])
+	message := fmt.Sprintf("agent \"%s\" was silent for too long", v.names[0])
 	if n := len(v.gone); n > 1 {
-		message = fmt.Sprintf("%d agents were silent for too long, %q among them", n, v.names[0])
+		message = fmt.Sprintf("%d agents were silent for too long, \"%s\" among them", n, v.names[0])
 	}
 	details := encode(map[string]any{"agents": v.gone[:min(len(v.gone), maxNamed)]})
 	r.note(ctx, b, task.Warn, "agent_stale", message, &details)

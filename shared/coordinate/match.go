@@ -91,7 +91,7 @@ func (w worker) target() string {
 // there: only what it is assigned unasked needs a heartbeat.
 func (w worker) obstacle(circuits map[string]circuit, claims bool) *Obstacle {
 	no := func(code task.Code, next, format string, args ...any) *Obstacle {
-		return &Obstacle{Code: code, Agent: w.ID, Why: fmt.Sprintf("agent %q ", w.Name) + fmt.Sprintf(format, args...), Next: next}
+		return &Obstacle{Code: code, Agent: w.ID, Why: fmt.Sprintf("agent \"%s\" ", w.Name) + fmt.Sprintf(format, args...), Next: next}
 	}
 	switch {
 	case w.halted:

@@ -375,7 +375,8 @@ func TestWhy(t *testing.T) {
 		if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.AddThread, thread); err != nil {
 			t.Fatal(err)
 		}
-		d := draft("one")
+		const title = `Say "hi" to 👩‍🍳`
+		d := draft(title)
 		d.Thread = thread
 		one := w.create(t, d)
 		if s := why(one.ID, task.WaitsForAgent); s != "it could begin, and no agent has it yet" {
@@ -396,7 +397,7 @@ func TestWhy(t *testing.T) {
 		d = draft("two")
 		d.DependsOn, d.Thread = []string{one.ID}, thread
 		two := w.create(t, d)
-		if s := why(two.ID, task.WaitsForDependency, task.WaitsForThread); s != `it waits for task "one" (`+one.ID+`), which is RUNNING` {
+		if s := why(two.ID, task.WaitsForDependency, task.WaitsForThread); s != `it waits for task "`+title+`" (`+one.ID+`), which is RUNNING` {
 			t.Error(s)
 		}
 		if _, err := w.complete(t, one.ID, 1); err != nil {

@@ -123,14 +123,14 @@ func (t Task) reasons(open, busy []Task) (out []Reason) {
 			switch {
 			case o.Cancelled, o.Status == Failed, o.Status == Archived:
 				r.Code = DependencyFailed
-				add(r, "it can't begin: it depends on task %q (%s), which %s", o.Title, o.ID, o.ended())
+				add(r, "it can't begin: it depends on task \"%s\" (%s), which %s", o.Title, o.ID, o.ended())
 			default:
-				add(r, "it waits for task %q (%s), which is %s", o.Title, o.ID, o.Status)
+				add(r, "it waits for task \"%s\" (%s), which is %s", o.Title, o.ID, o.Status)
 			}
 		}
 		for _, o := range busy {
 			add(Reason{Code: WaitsForThread, Task: o.ID, Status: o.Status, Thread: t.Thread},
-				"it waits for its thread (%s), in which task %q (%s) is at work", t.Thread, o.Title, o.ID)
+				"it waits for its thread (%s), in which task \"%s\" (%s) is at work", t.Thread, o.Title, o.ID)
 		}
 		if out == nil {
 			add(Reason{Code: WaitsForAgent}, "it could begin, and no agent has it yet")
