@@ -19,7 +19,7 @@ var pageTests = []func(*room){
 }
 
 // lastTests stop the workspace, fill it with odd texts, or take the connection away.
-var lastTests = []func(*room){stopAndRelease, lostConnection, hostile}
+var lastTests = []func(*room){stopAndRelease, lostConnection, longNames, hostile}
 
 // frame: every page has the header, the navigation and one h1, and keys lead from one to the next.
 func frame(r *room) {
@@ -142,6 +142,22 @@ func failures(r *room) {
 	r.click(row("Mow the lawn") + `.querySelector("button")`)
 	r.until(says(".empty", "Nothing failed") + ` && dismissed.every(url => url.endsWith("/failures/task/one/dismiss"))`)
 	r.until(`asked.filter(a => a.url.endsWith("/dismiss")).every(a => a.body === '{"at":"2026-01-02T03:04:05Z"}')`)
+}
+
+// longNames: on a phone a long name is broken, so that what stands beside it, in all rows, is not pushed out.
+func longNames(r *room) {
+	r.open("overview")
+	name := strings.Repeat("stock_", 10) + "last"
+	r.ask("POST", "/skills", map[string]any{"name": name, "kind": "http", "description": "Says what is in stock",
+		"config": map[string]any{"url": "https://stock.invalid/", "method": "GET"}}, nil)
+	r.ask("POST", "/api-keys", map[string]any{"name": name, "role": "MEMBER", "scopes": []string{"*:read"}}, nil)
+	r.ask("POST", "/secrets", map[string]any{"name": name, "value": "s3cret"}, nil)
+	r.must(r.Resize(r.ctx, browser.Phone))
+	for _, page := range []string{"skills", "keys", "secrets"} {
+		r.visit(page)
+		r.until(`[...document.querySelectorAll(".tbl td:first-child")].some(e => e.textContent.includes("` + name + `"))`)
+		r.until(`innerWidth === 390 && [...document.querySelectorAll(".tbl th:nth-child(2)")].every(e => e.getBoundingClientRect().right <= innerWidth)`)
+	}
 }
 
 // leftTheFilter: a row that is no longer in the list's first page, and not pushed out by new ones, is gone.
