@@ -56,7 +56,7 @@ export default function Objectives({ id, query }: { id?: string; query: URLSearc
           { key: "priority", head: "Priority", cell: (o) => o.priority, width: "76px", right: true, wide: true },
           { key: "plan", head: "Plan", cell: (o) => <Progress o={o} />, width: "120px" },
           { key: "next", head: "Next step", cell: (o) => <span class="trunc dim block">{o.status === "paused" ? o.statusReason || "paused" : o.nextStep ?? "–"}</span>, width: "22%", wide: true },
-          { key: "updated", head: "Last advanced", cell: (o) => <Ago at={o.updatedAt} />, width: "116px", right: true, wide: true },
+          { key: "updated", head: "Last change", cell: (o) => <Ago at={o.updatedAt} />, width: "116px", right: true, wide: true },
         ]} />
     );
   };
