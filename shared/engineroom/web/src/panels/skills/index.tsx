@@ -4,7 +4,7 @@ import { fmt } from "../../app/fmt";
 import { useResource } from "../../app/resource";
 import { go, useQuery } from "../../app/router";
 import type { Page } from "../../app/types";
-import { Ago, Said, Status, Tag } from "../../ui/marks";
+import { Said, Status, Tag, Time } from "../../ui/marks";
 import { Callout, Filters, Outputs, PageHead, Panel, Search, Toggle } from "../../ui/parts";
 import { Empty, Filtered, Shown } from "../../ui/states";
 import { create, disable, enable, release, stop, test, undo } from "./actions";
@@ -50,7 +50,7 @@ export default function Skills({ id }: { id?: string }) {
       {switches.data?.items.filter((s) => s.scope !== "workspace").map((s) => (
         <Callout key={s.id} tone="failed" title={`${s.setBy} stopped ${s.scope} ${s.target}${s.reason ? `: ${s.reason}` : "."}`}
           acts={can("release-kill-switch") && <button class="btn" onClick={() => after(release(s))}>Release</button>}>
-          No call of it is made since <Ago at={s.setAt} />. It runs again when a person releases the switch.
+          No call of it is made since <Time at={s.setAt} />. It runs again when a person releases the switch.
         </Callout>
       ))}
       {heals.map((h) => (

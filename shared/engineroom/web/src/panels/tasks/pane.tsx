@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import {
-  Ago, api, Bar, can, Code, Copy, Facts, Failed, fmt, Glyph, href, Loading, Pane, seg, Shown, Status, Tag, Time, toneOf, TraceLink, useQuery, useResource, wordOf,
+  api, Bar, can, Code, Copy, Facts, Failed, fmt, Glyph, href, Loading, Pane, seg, Shown, Status, Tag, Time, toneOf, TraceLink, useQuery, useResource, wordOf,
   type Page,
 } from "../../ui";
 import { archive, cancel, pause, resume, retry } from "./actions";
@@ -142,7 +142,7 @@ function WhySection({ t, names }: { t: Task; names: Map<string, string> }) {
       <h3 class="eyebrow">{waits ? "Why it does not run" : t.status === "FAILED" ? "Why it failed" : "Now"}</h3>
       <q>{why.data ? full(why.data.summary) : now()}</q>
       {t.status === "RUNNING" && <><Bar share={t.progressPercent / 100} tone="active" label={`${t.progressPercent} %`} />
-        <p class="muted num">{t.progressPercent} %{t.startedAt && <> · since <Ago at={t.startedAt} /></>}</p></>}
+        <p class="muted num">{t.progressPercent} %{t.startedAt && <> · since <Time at={t.startedAt} /></>}</p></>}
       {why.error && <p class="muted">{why.error.message}</p>}
       {why.data && why.data.reasons.some((r) => r.taskId || why.data!.reasons.length > 1) && (
         <ol class="chain">
