@@ -141,7 +141,7 @@ func (s *server) listLanes(ctx context.Context, in *lanesInput) (*answer[lanesPa
 
 // LanePath names a lane in a path, where a / in the name is written as %2F.
 type LanePath struct {
-	Lane string `path:"lane" pattern:"^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,199}$" patternDescription:"1 to 200 letters, digits and . _ : @ / + - that begin with a letter or digit" doc:"Its name; a / in it is %2F in a URL"`
+	Lane string `path:"lane" pattern:"^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,199}$" patternDescription:"1 to 200 letters, digits and ._:@/+- that begin with a letter or digit" doc:"Its name; a / in it is %2F in a URL"`
 }
 
 // name returns the lane's validated name.

@@ -115,7 +115,8 @@ func TestLaneNamesInPaths(t *testing.T) {
 			url.PathEscape("heart\tb"): "",
 		} {
 			if name == "" {
-				if p := w.refused(t, 422, "invalid", http.MethodPost, lanes(path, "acquire"), `{"holder":"h"}`); !p.at("path.lane") {
+				p := w.refused(t, 422, "invalid", http.MethodPost, lanes(path, "acquire"), `{"holder":"h"}`)
+				if !p.at("path.lane") || !strings.HasSuffix(p.Errors[0].Message, "that begin with a letter or digit") { // the whole rule
 					t.Errorf("%s: %+v", path, p)
 				}
 				continue
