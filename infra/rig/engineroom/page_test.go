@@ -11,7 +11,7 @@ import (
 
 // pageTests are the tests of the frame, and of Overview, Activity, Traces and Console.
 var pageTests = []func(*room){
-	frame, firstLoad, oneWorkspace, keepsWhatItHas, failures, leftTheFilter, overview, overviewTells, followsLive, filtersInTheAddress, waterfall, compareTwo, replayAndFork, console, palette, keyboardOnly, statuses, routes,
+	frame, firstLoad, oneWorkspace, keepsWhatItHas, failures, leftTheFilter, overview, overviewTells, dayInHours, followsLive, filtersInTheAddress, waterfall, compareTwo, replayAndFork, console, palette, keyboardOnly, statuses, routes,
 	standaloneOf("overview", "activity", "traces", "console", "tasks", "tasks?view=list"),
 	standaloneOf("objectives", "automations", "agents", "approvals", "failures", "lanes"),
 	standaloneOf("threads", "skills", "spend", "memory", "webhooks"),
@@ -142,6 +142,29 @@ func failures(r *room) {
 	r.click(row("Mow the lawn") + `.querySelector("button")`)
 	r.until(says(".empty", "Nothing failed") + ` && dismissed.every(url => url.endsWith("/failures/task/one/dismiss"))`)
 	r.until(`asked.filter(a => a.url.endsWith("/dismiss")).every(a => a.body === '{"at":"2026-01-02T03:04:05Z"}')`)
+}
+
+// dayInHours: the chart of a budget of one day names hours, not the same day again and again.
+func dayInHours(r *room) {
+	r.open("overview")
+	r.must(r.Before(r.ctx, noting+`
+		window.drawn = [];
+		const fill = CanvasRenderingContext2D.prototype.fillText;
+		CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) { drawn.push(text); return fill.call(this, text, ...rest); };
+		window.answer = (url) => {
+			const day = 86400000, today = Math.floor(Date.now() / day) * day, iso = (at) => new Date(at).toISOString();
+			const of = (body) => Promise.resolve(new Response(JSON.stringify(body)));
+			if (/\/budgets[?]/.test(url)) return of({nextCursor: null, items: [{id: "day-purse", scope: "agent", scopeId: "flowpilot:hb",
+				allocated: 5e5, consumed: 45331, remaining: 454669, reserved: 0, periodStart: iso(today), periodEnd: iso(today + day)}]});
+			const projection = {recommendation: "CONTINUE", dailyBurnRate: 0, rateYesterday: 0, rateWeek: 0};
+			if (/\/day-purse\/projection/.test(url)) return of(projection);
+			if (/\/day-purse\/series/.test(url)) return of({allocated: 5e5, budgetId: "day-purse", projection,
+				items: [{day: iso(today), tokens: 0, microUsd: 0, remaining: 454669}]});
+		};`))
+	r.open("spend")
+	r.until(`document.querySelector(".burn canvas") && drawn.includes("even pace")`)
+	r.until(`drawn.some(text => /^\d\d:00$/.test(text) && text !== "00:00")`)
+	r.until(`document.querySelector(".burn").ariaLabel.includes("they last until the period ends on")`)
 }
 
 // longNames: on a phone a long name is broken, so that what stands beside it, in all rows, is not pushed out.

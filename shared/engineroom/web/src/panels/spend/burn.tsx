@@ -46,11 +46,18 @@ function pointsOf(b: Budget, s: Series, now: number): Points {
   };
 }
 
+// onOrAt writes a time for which a budget's tokens last: of a period of a day or two with the hour.
+function onOrAt(b: Budget, at: number): string {
+  if (Date.parse(b.periodEnd) - Date.parse(b.periodStart) > 2 * dayMs) return "on " + fmt.day(at);
+  const time = fmt.time(at, false);
+  return (time.length > 5 ? "on " : "at ") + time;
+}
+
 /** sentence says what the chart shows. */
 export function sentence(b: Budget, s: Series, now: number): string {
   const { zero } = pointsOf(b, s, now);
   const left = `${fmt.tokens(Math.max(0, b.remaining))} of ${fmt.tokens(b.allocated)} tokens are left`;
-  return zero ? `${left}; at this pace they end on ${fmt.day(zero * 1000)}, before the period ends on ${fmt.day(b.periodEnd)}` : `${left}; at this pace they last until the period ends on ${fmt.day(b.periodEnd)}`;
+  return zero ? `${left}; at this pace they end ${onOrAt(b, zero * 1000)}, before the period ends on ${fmt.day(b.periodEnd)}` : `${left}; at this pace they last until the period ends on ${fmt.day(b.periodEnd)}`;
 }
 
 const millions = (n: number) => (n >= 1e6 ? `${+(n / 1e6).toFixed(1)} M` : n >= 1000 ? `${Math.round(n / 1000)} k` : String(n));
@@ -75,6 +82,12 @@ export function Burn({ budget: b, series: s, now }: { budget: Budget; series: Se
   return <div class="burn" ref={place} role="img" aria-busy={!Plot} aria-label={sentence(b, s, now)} />;
 }
 
+// tick is the label of a time: its day, or its hour where several stand in a day.
+function tick(at: number, apart: number): string {
+  const clock = fmt.clock(at, false);
+  return apart * 1000 >= dayMs || clock === "00:00" ? fmt.day(at) : clock;
+}
+
 // useTheme counts the changes of the theme: a canvas does not follow them by itself.
 function useTheme() {
   const [n, set] = useState(0);
@@ -97,7 +110,7 @@ function options(width: number, p: Points, b: Budget, _theme: number): uPlot.Opt
     padding: [14, narrow ? 16 : 92, 0, 0],
     scales: { x: { time: true, range: () => [p.xs[0]!, p.xs.at(-1)!] }, y: { range: () => [0, Math.max(b.allocated, ...p.left.filter((v) => v !== null)) * 1.02] } },
     axes: [
-      { stroke: of("ink-3"), font, grid: { show: false }, ticks: { show: false }, space: narrow ? 80 : 120, size: 28, values: (_, at) => at.map((t) => fmt.day(t * 1000)) },
+      { stroke: of("ink-3"), font, grid: { show: false }, ticks: { show: false }, space: narrow ? 80 : 120, size: 28, values: (_, at) => at.map((t) => tick(t * 1000, (at[1] ?? Infinity) - at[0]!)) },
       { stroke: of("ink-3"), font, grid: { stroke: of("line"), width: 1 }, ticks: { show: false }, size: 56, values: (_, at) => at.map(millions) },
     ],
     series: [
@@ -141,7 +154,7 @@ function mark(u: uPlot, p: Points, b: Budget, of: (name: string) => string) {
     c.lineTo(zx - 5 * px, zy + 2 * px);
     c.fill();
     c.textAlign = "center";
-    c.fillText(fmt.day(p.zero * 1000), zx, zy - 34 * px);
+    c.fillText(onOrAt(b, p.zero * 1000).slice(3), zx, zy - 34 * px);
   }
   if (u.width >= 520) {
     c.fillStyle = of("ink-3");
