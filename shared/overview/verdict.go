@@ -167,7 +167,7 @@ func (f *Facts) beats() Line {
 	case f.beatsLate():
 		l.Tone, l.Text = Failed, "Beats are missing"
 	case f.operatorStop() != nil:
-		l.Tone, l.Text, l.Detail = Warn, activity.Operator+" is stopped", "by "+who(f.operatorStop().SetBy)
+		l.Tone, l.Text, l.Detail, l.Link = Warn, activity.Operator+" is stopped", "by "+who(f.operatorStop().SetBy), "skills"
 	}
 	return l
 }

@@ -47,7 +47,7 @@ func TestAnAgentThatIsStoppedDoesNotWait(t *testing.T) {
 	if got, want := f.Sentence(), "flowpilot is stopped by ada: stock-taking"; got != want || f.State() != Idle || f.Stop() != nil {
 		t.Errorf("%q, %s, want %q", got, f.State(), want)
 	}
-	if l, want := f.beats(), "flowpilot is stopped: by ada"; l.Text+": "+l.Detail != want {
+	if l, want := f.beats(), "flowpilot is stopped: by ada"; l.Text+": "+l.Detail != want || l.Link != "skills" { // where it is released
 		t.Errorf("the line is %+v, want %s", l, want)
 	}
 	f.Beats[0].Ended = now.Add(-2 * time.Hour)
