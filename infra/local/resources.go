@@ -98,7 +98,7 @@ func resources() []resource {
 		{"lanes", "lanes, as programs without a database take them",
 			heads("LANE=lane:name", "HELD BY=holder", "ENDS=expiresAt:time", "WANTED BY=wantedBy"),
 			words("list history"), words("why acquire renew release force-release")},
-		{"heals", "what self-healing took out of use", heads("SKILL=skill", "WHY=code", "STATUS=status", "NEXT PROBE=probeAt:time", "ID=id:id"),
+		{"heals", "what self-healing took out of use", heads("SKILL=skill", "FAULT OF=code:fault", "STATUS=status", "NEXT PROBE=probeAt:time", "ID=id:id"),
 			words("list show"), words("undo")},
 		{"kill-switches", "what people have stopped",
 			heads("SCOPE=scope", "TARGET=target", "REASON=reason", "SET BY=setBy", "RELEASED BY=releasedBy", "ID=id:id"),
@@ -125,7 +125,7 @@ func resources() []resource {
 			heads("NAME=name", "KIND=kind", "ROLE=role", "BEGINS WITH=prefix", "REVOKED=revokedAt:time", "ID=id:id"),
 			words("list show create delete"), nil},
 		{"site-keys", "the keys with which visitors of web sites chat",
-			heads("NAME=name", "ORIGINS=origins:data", "PERSONA=persona", "BEGINS WITH=prefix", "REVOKED=revokedAt:time", "ID=id:id"),
+			heads("NAME=name", "ORIGINS=origins:list", "PERSONA=persona", "BEGINS WITH=prefix", "REVOKED=revokedAt:time", "ID=id:id"),
 			words("list show create edit delete"), nil},
 	}
 }

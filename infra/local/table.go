@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,7 +14,7 @@ import (
 type column struct {
 	head  string
 	field string // of an item, or several with | between them
-	kind  string // format: time, count, money, yes, data, about, name, id; empty: unchanged
+	kind  string // format: time, count, money, yes, data, list, fault, about, name, id; empty: unchanged
 }
 
 // whole reports whether the column is never cut, because people type its values.
@@ -29,6 +30,11 @@ func heads(all ...string) []column {
 		out[i] = column{head, field, kind}
 	}
 	return out
+}
+
+// faults says in words whose fault the errors of a skill are.
+var faults = map[string]string{
+	"theirs": "its server", "ours": "this installation", "input": "its arguments", "rate_limit": "a rate limit", "policy": "a policy",
 }
 
 // cell returns the text that shows a field of an item to a person.
@@ -62,6 +68,16 @@ func (c column) cell(item map[string]any, now time.Time) string {
 			return "yes"
 		}
 		return "no"
+	case "fault":
+		return cmp.Or(faults[text], text)
+	case "list":
+		if all, ok := v.([]any); ok {
+			texts := make([]string, len(all))
+			for i, one := range all {
+				texts[i] = fmt.Sprint(one)
+			}
+			return clean(strings.Join(texts, ", "))
+		}
 	case "data":
 		if edited := item["editedInput"]; edited != nil {
 			v = edited

@@ -65,6 +65,22 @@ func TestListings(t *testing.T) {
 	}
 }
 
+// TestListingsShowNoCodes: lists are words with commas, and whose fault an error is stands in words.
+func TestListingsShowNoCodes(t *testing.T) {
+	for name, want := range map[string][2]string{
+		"site-keys": {`{"items":[{"name":"shop","origins":["https://shop.example","https://www.shop.example"]}]}`, "https://shop.example, https://www.shop.example"},
+		"heals":     {`{"items":[{"skill":"shop_status","code":"theirs"}]}`, "its server"},
+	} {
+		p, out := sheet(200)
+		for _, r := range resources() {
+			if r.name == name {
+				r.print(p, "list", "", json.RawMessage(want[0]), now)
+			}
+		}
+		says(t, out.String(), want[1])
+	}
+}
+
 func TestAgo(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "now", -time.Second: "1 second ago", -59 * time.Second: "59 seconds ago", -time.Minute: "1 minute ago", 3 * time.Minute: "in 3 minutes",

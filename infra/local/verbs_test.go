@@ -103,7 +103,7 @@ func testVerbs(t *testing.T, h home) {
 	stop := decode[struct{ ID string }](t, h.must(exitDone, "kill-switches", "create", `{"scope":"agent","target":"nobody","reason":"test"}`, "--json").out)
 	says(t, h.must(exitDone, "kill-switches").out, "nobody")
 	h.must(exitDone, "kill-switches", "delete", stop.ID)
-	says(t, h.must(exitDone, "heals").out, "shop_status") // it failed a third time in the first beat
+	says(t, h.must(exitDone, "heals").out, "shop_status", "its server") // it failed a third time in the first beat
 	says(t, h.must(exitDone, "circuits").out, "There are no circuits.")
 	says(t, h.must(exitFailed, "circuits", "delete", "openai:1a2b3c4d/org/small").err, `circuit "openai:1a2b3c4d/org/small" is not in workspace "default"`)
 	says(t, h.must(exitUsage, "budgets", "create", "nonsense").err, "expected JSON")
