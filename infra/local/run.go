@@ -82,7 +82,14 @@ func (c *console) run(ctx context.Context, args []string) error {
 		}
 		return &usageError{problem: wrong, text: v.help(flags)}
 	}
+	w := &sticky{w: c.out}
+	if v.name != "dev" && !isTerminal(c.out) { // a disk may be full; dev goes on without its output
+		c.out = w
+	}
 	err = do(ctx, c, rest)
+	if err == nil && w.err != nil {
+		return fmt.Errorf("write the answer: %w", w.err)
+	}
 	if usage, ok := errors.AsType[*usageError](err); ok {
 		usage.text = cmp.Or(usage.text, v.help(flags))
 	}
@@ -101,6 +108,20 @@ func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 		rest = append(rest, flags.Arg(0))
 		args = flags.Args()[1:]
 	}
+}
+
+// sticky keeps the first error of a writer.
+type sticky struct {
+	w   io.Writer
+	err error
+}
+
+func (s *sticky) Write(p []byte) (n int, err error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	n, s.err = s.w.Write(p)
+	return n, s.err
 }
 
 // answer prints the result of a verb: v as JSON, or the output of human.

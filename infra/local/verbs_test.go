@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -481,6 +482,24 @@ func TestExamples(t *testing.T) {
 		"approvals reconsider x": `approvals has no word "reconsider"`,
 	} {
 		says(t, h.must(exitUsage, strings.Fields(args)...).err, want)
+	}
+}
+
+// fullDisk takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestAnAnswerThatCannotBeWrittenIsAFailure, in JSON and for people.
+func TestAnAnswerThatCannotBeWrittenIsAFailure(t *testing.T) {
+	h := newHomeWith(t)
+	task := decode[struct{ ID string }](t, h.must(exitDone, "tasks", "create", "Count the stock", "--json").out).ID
+	for _, args := range []string{"version", "version --json", "objectives", "help objectives", "completion bash", "tasks why " + task} {
+		var errs bytes.Buffer
+		code := run(t.Context(), append([]string{"lanekeeper"}, strings.Fields(args)...), h.environ, strings.NewReader(""), fullDisk{}, &errs)
+		if code != exitFailed || !strings.Contains(errs.String(), "write the answer: no space left on device") {
+			t.Errorf("%s: exit code %d, %q", args, code, errs.String())
+		}
 	}
 }
 
