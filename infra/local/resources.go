@@ -98,7 +98,7 @@ func resources() []resource {
 		{"lanes", "lanes, as programs without a database take them",
 			heads("LANE=lane:name", "HELD BY=holder", "ENDS=expiresAt:time", "WANTED BY=wantedBy"),
 			words("list history"), words("why acquire renew release force-release")},
-		{"heals", "what self-healing took out of use", heads("SKILL=skill", "FAULT OF=code:fault", "STATUS=status", "NEXT PROBE=probeAt:time", "ID=id:id"),
+		{"heals", "what self-healing took out of use", heads("SKILL=skill", "WHY=code:fault", "STATUS=status", "NEXT PROBE=probeAt:time", "ID=id:id"),
 			words("list show"), words("undo")},
 		{"kill-switches", "what people have stopped",
 			heads("SCOPE=scope", "TARGET=target", "REASON=reason", "SET BY=setBy", "RELEASED BY=releasedBy", "ID=id:id"),

@@ -11,6 +11,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"syscall"
 )
 
 // console holds the environment and the streams of a verb.
@@ -87,7 +88,7 @@ func (c *console) run(ctx context.Context, args []string) error {
 		c.out = w
 	}
 	err = do(ctx, c, rest)
-	if err == nil && w.err != nil {
+	if err == nil && w.err != nil && !errors.Is(w.err, syscall.EPIPE) { // who stops reading has enough
 		return fmt.Errorf("write the answer: %w", w.err)
 	}
 	if usage, ok := errors.AsType[*usageError](err); ok {
