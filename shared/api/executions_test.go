@@ -62,24 +62,27 @@ func TestExecutionsByHTTP(t *testing.T) {
 				t.Errorf("%s lists %v, want %v", query, got, ids)
 			}
 		}
-		h, err := w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: "x", Holder: "someone"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = w.Lanes.InHold(t.Context(), h, func(_ context.Context, tx lane.Tx) error { // a child begins no trace
-			return w.Runs.Start(tx, execution.Execution{
-				ID: ids(), Agent: "a", Surface: trace.Operate, Trace: trace.ID(made[0].TraceID), Parent: made[0].ID, Subject: "x",
+		// Neither a child begins a trace, nor a later execution without a parent, such as that of a task which a turn created.
+		for name, parent := range map[lane.Name]string{"x": made[0].ID, "y": ""} {
+			h, err := w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: name, Holder: "someone"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = w.Lanes.InHold(t.Context(), h, func(_ context.Context, tx lane.Tx) error {
+				return w.Runs.Start(tx, execution.Execution{
+					ID: ids(), Agent: "a", Surface: trace.Worker, Trace: trace.ID(made[0].TraceID), Parent: parent, Subject: name,
+				})
 			})
-		})
-		if err != nil {
-			t.Fatal(err)
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 		var begun []string
 		for _, e := range made {
 			begun = append(begun, e.TraceID)
 		}
 		type traceTold struct{ TraceID, Status, ExecutionID string }
-		for query, want := range map[string][]string{"": begun, "?limit=2": begun, "?surface=heartbeat": nil, "?until=" + from: begun[2:], "?status=failed": nil} {
+		for query, want := range map[string][]string{"": begun, "?limit=2": begun, "?surface=worker": nil, "?until=" + from: begun[2:], "?status=failed": nil} {
 			got := listed(t, w, "/api/v1/traces"+query, func(e traceTold) string { return e.TraceID })
 			if !slices.Equal(got, want) {
 				t.Errorf("the traces %s are %v, want %v", query, got, want)

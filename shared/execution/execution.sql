@@ -1,4 +1,5 @@
 -- part: Listed
+-- With $12, only the first execution of each trace: a task that a turn created is worked on in its trace, without a parent.
 SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
        persona, persona_version, created_at, updated_at, ended_at
   FROM executions
@@ -8,7 +9,10 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
    AND (CAST($4 AS text) IS NULL OR status = $4)
    AND (CAST($5 AS text) IS NULL OR trace_id = $5)
    AND (CAST($6 AS text) IS NULL OR subject = $6)
-   AND (NOT $12 OR parent_id IS NULL)
+   AND (NOT $12 OR parent_id IS NULL
+     AND NOT EXISTS (SELECT 1 FROM executions f
+                      WHERE f.workspace_id = $1 AND f.trace_id = executions.trace_id AND f.parent_id IS NULL
+                        AND (f.created_at, f.id) < (executions.created_at, executions.id)))
    AND created_at >= $7 AND created_at < $8
    AND (created_at, id) < ($9, $10)
  ORDER BY created_at DESC, id DESC
