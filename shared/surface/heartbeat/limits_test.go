@@ -192,6 +192,66 @@ func TestAnAutomationWaitsForAPerson(t *testing.T) {
 	})
 }
 
+// TestAStepHearsWhatAPersonDecided: a step whose call waits is neither tried again nor given up, and goes on with the decision.
+func TestAStepHearsWhatAPersonDecided(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		k, ran := counting("pay")
+		k.RequiresApproval = true
+		asked := 0
+		w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
+			switch last := tk.Messages[len(tk.Messages)-1]; {
+			case tk.Kind != "advance":
+				return obedient(ctx, tk)
+			case strings.Contains(last.Text, "was rejected, and not made: too dear"):
+				return llmtest.Call("advance_plan", fmt.Sprintf(`{"objectiveId": %q, "step": 1, "result": "not paid"}`, tk.Objective.ID)), nil
+			case tk.Answers == 0:
+				asked++
+				return llmtest.Call("pay", "{}"), nil
+			}
+			return llmtest.Say("that is all"), nil
+		}), k)
+		w.Reason.Approvals = waiting{w.Approvals}
+		id := w.plan(t, w.addObjective(t, "pay the bill", 5), "pay")
+		for n := range 5 {
+			w.Skew.Advance(time.Hour)
+			w.beat(t, slot(n+1))
+		}
+		pending, _, err := w.Approvals.List(t.Context(), w.Workspace, approval.Filter{Limit: 5})
+		if err != nil || len(pending) != 1 || asked != 1 || w.the(t, lane.Objective(id)).Status != execution.Waiting {
+			t.Fatalf("asked %d times, there wait %d: %+v, %v", asked, len(pending), w.ofSubject(t, lane.Objective(id)), err)
+		}
+		if _, err := w.Approvals.Reject(t.Context(), w.Workspace, pending[0].ID, "user:ada", "too dear"); err != nil {
+			t.Fatal(err)
+		}
+		w.beat(t, slot(6))
+		step := w.objective(t, id).Plan[0]
+		if step.Status != objective.Done || step.Attempts != 1 || asked != 1 || *ran != 0 || w.the(t, lane.Objective(id)).Status != execution.Completed {
+			t.Errorf("asked %d times, made %d calls, the step is %+v", asked, *ran, step)
+		}
+	})
+}
+
+// TestAStepThatIsDoneWaitsForNobody: the plan goes on although a call of the step that is done still waits.
+func TestAStepThatIsDoneWaitsForNobody(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		k, _ := counting("pay")
+		k.RequiresApproval = true
+		w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
+			if tk.Kind == "advance" && tk.Answers == 0 && tk.Step.Title == "pay" {
+				return llmtest.Call("pay", "{}", "advance_plan", fmt.Sprintf(`{"objectiveId": %q, "step": 1, "result": "asked"}`, tk.Objective.ID)), nil
+			}
+			return obedient(ctx, tk)
+		}), k)
+		w.Reason.Approvals = waiting{w.Approvals}
+		id := w.plan(t, w.addObjective(t, "pay the bill", 5), "pay", "close")
+		w.beat(t, slot(1))
+		w.beat(t, slot(2))
+		if o := w.objective(t, id); o.Status != objective.Completed {
+			t.Errorf("it is %+v", o)
+		}
+	})
+}
+
 // meter reserves in budgets, like package app.
 type meter struct{ *budget.Store }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
@@ -214,6 +216,7 @@ func (p *objectiveWork) input() input {
 	return in
 }
 
+// act works until a person has to decide on a call, or nothing is left to do. A later beat tells the run of the decision.
 func (p *objectiveWork) act(ctx context.Context, job reason.Job) (reason.Outcome, error) {
 	p.Log.InfoContext(ctx, "work on objective", "phase", p.phase.Name, "objective", p.objective.Title, "step",
 		p.stepTitle(), "attempt", job.Execution.Attempt)
@@ -232,7 +235,32 @@ func (p *objectiveWork) act(ctx context.Context, job reason.Job) (reason.Outcome
 		job.Trust = execution.Untrusted
 	}
 	job.Messages = []llm.Message{{Role: llm.RoleUser, Text: string(encode(p.brief()))}}
-	return p.Reason.Run(ctx, p.bounded(p.phase, job))
+	job.TellsDecisions = true
+	out, err := (&turn.Runner{Parts: p.Parts}).Through(ctx, p.bounded(p.phase, job))
+	if err != nil || out.Status != execution.Waiting || out.Halted {
+		return out, err
+	}
+	stands, err := p.stands(ctx)
+	if err == nil && !stands { // the plan goes on, whatever becomes of the call
+		out.Status = execution.Completed
+	}
+	return out, err
+}
+
+// stands reports whether what this unit works on is still to be done.
+func (p *objectiveWork) stands(ctx context.Context) (bool, error) {
+	o, err := p.Objectives.Get(ctx, p.tick.Workspace, p.objective.ID)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil || o.Status != objective.Active {
+		return false, err
+	}
+	next := o.Next()
+	if next == nil || p.step == nil {
+		return next == p.step, nil
+	}
+	return next.PlanVersion == p.step.PlanVersion && next.Number == p.step.Number, nil
 }
 
 // answerTokens limits one answer of the model.
