@@ -166,6 +166,9 @@ func (f *Facts) beats() Line {
 		l.Tone, l.Text, l.Detail = Failed, "Beats are stopped", "by "+who(stop.SetBy)
 	case f.beatsLate():
 		l.Tone, l.Text = Failed, "Beats are missing"
+		if stop := f.operatorStop(); stop != nil {
+			l.Text, l.Detail = "Beats are stopped", "by "+who(stop.SetBy)
+		}
 	case f.operatorStop() != nil:
 		l.Tone, l.Text, l.Detail, l.Link = Warn, activity.Operator+" is stopped", "by "+who(f.operatorStop().SetBy), "skills"
 	}

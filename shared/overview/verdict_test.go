@@ -163,6 +163,14 @@ func TestTheSentenceSaysWhoWorksOnWhat(t *testing.T) {
 		"flowpilot is stopped by ada: stock-taking": func(f *Facts) {
 			f.Switches = halt.Switches{{Scope: halt.Workspace, SetBy: "user:ada", Reason: "stock-taking"}}
 		},
+		"flowpilot does not work: beats are stopped (by ada)": func(f *Facts) {
+			f.Beats[0].Ended = now.Add(-2 * time.Hour)
+			f.Switches = halt.Switches{{Scope: halt.Agent, Target: "scout", SetBy: "user:eve"}, {Scope: halt.Agent, Target: "flowpilot", SetBy: "user:ada"}}
+		},
+		"flowpilot does not work: beats are missing (the last ended 2 h ago)": func(f *Facts) {
+			f.Beats[0].Ended = now.Add(-2 * time.Hour)
+			f.Switches = halt.Switches{{Scope: halt.Agent, Target: "scout", SetBy: "user:eve"}}
+		},
 		"flowpilot does not work: no model answers (the circuits of all models are open)": func(f *Facts) { f.ModelsDown = 2 },
 		"an agent works on Count the stock":                                               func(f *Facts) { f.Task = &Task{Title: "Count the stock"} },
 	} {
