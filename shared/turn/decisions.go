@@ -42,6 +42,10 @@ func (r *Runner) decisions(ctx context.Context, job reason.Job, waits []string) 
 			return told, err
 		}
 		text, words := decided(a)
+		if err != nil { // its record is deleted, long after the decision
+			text = "(A note of Lanekeeper's, not of the person.) The call that waited for approval " + id +
+				" was decided long ago. What became of it is not known any more: don't make it again."
+		}
 		if text == "" {
 			continue
 		}

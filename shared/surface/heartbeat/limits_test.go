@@ -20,6 +20,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -225,8 +226,45 @@ func TestAStepHearsWhatAPersonDecided(t *testing.T) {
 		}
 		w.beat(t, slot(6))
 		step := w.objective(t, id).Plan[0]
-		if step.Status != objective.Done || step.Attempts != 1 || asked != 1 || *ran != 0 || w.the(t, lane.Objective(id)).Status != execution.Completed {
+		if step.Status != objective.Done || step.Attempts != 1 || asked != 1 || *ran != 0 ||
+			w.the(t, lane.Objective(id)).Status != execution.Completed {
 			t.Errorf("asked %d times, made %d calls, the step is %+v", asked, *ran, step)
+		}
+	})
+}
+
+// TestAStepWaitsForNoApprovalThatIsGone: a beat that comes when the decision has been purged does not wait for it for ever.
+func TestAStepWaitsForNoApprovalThatIsGone(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		k, _ := counting("pay")
+		k.RequiresApproval = true
+		heard := false
+		w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
+			heard = heard || strings.Contains(tk.Messages[len(tk.Messages)-1].Text, "is not known any more")
+			if tk.Kind == "advance" && tk.Answers == 0 {
+				return llmtest.Call("pay", "{}"), nil
+			}
+			return llmtest.Say("that is all"), nil
+		}), k)
+		w.Reason.Approvals = waiting{w.Approvals}
+		id := w.plan(t, w.addObjective(t, "pay the bill", 5), "pay")
+		w.beat(t, slot(1))
+		pending, _, err := w.Approvals.List(t.Context(), w.Workspace, approval.Filter{Limit: 5})
+		if err != nil || len(pending) != 1 {
+			t.Fatal(pending, err)
+		}
+		if _, err := w.Approvals.Reject(t.Context(), w.Workspace, pending[0].ID, "user:ada", "too dear"); err != nil {
+			t.Fatal(err)
+		}
+		const days = 24 * time.Hour
+		w.Skew.Advance(100 * days)
+		keep := retain.Retention{Activity: 90 * days, Events: 7 * days, Outbox: 30 * days, Inbox: 30 * days}
+		if _, err := w.Retention.Purge(t.Context(), w.Workspace, keep); err != nil {
+			t.Fatal(err)
+		}
+		w.beat(t, slot(2))
+		if got := w.the(t, lane.Objective(id)); !heard || got.Status != execution.Completed {
+			t.Errorf("heard of it: %t, it is %+v", heard, got)
 		}
 	})
 }
