@@ -43,7 +43,7 @@ SELECT id, skill, skill_id, arguments, digest, why, execution_id, call_id, subje
 -- name: Pending
 SELECT coalesce(sum(CASE WHEN expires_at > lk_now() THEN 1 ELSE 0 END), 0),
        coalesce(sum(CASE WHEN expires_at > lk_now() THEN 0 ELSE 1 END), 0),
-       min(requested_at)
+       min(CASE WHEN expires_at > lk_now() THEN requested_at END)
   FROM approvals
  WHERE workspace_id = $1 AND status = 'pending';
 

@@ -166,7 +166,7 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Ap
 type Unanswered struct {
 	Count   int        // that can still be decided
 	Overdue int        // that have expired and that [Store.ExpireDue] has not recorded yet
-	Oldest  *time.Time // request time of the oldest approval of both counts
+	Oldest  *time.Time // request time of the oldest that can still be decided
 }
 
 // Pending adds the count of unanswered approvals to a batch.

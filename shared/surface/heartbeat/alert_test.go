@@ -119,3 +119,24 @@ func TestOldApprovalsCallAPerson(t *testing.T) {
 		}
 	})
 }
+
+// TestAnApprovalThatHasExpiredCallsNobody: the age of one that a beat expires is not that of those that still wait.
+func TestAnApprovalThatHasExpiredCallsNobody(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		k, _ := counting("pay")
+		k.RequiresApproval = true
+		w := newWorld(t, e, idle(t), k)
+		heard := w.hears()
+		w.Reason.Approvals = waiting{w.Approvals}
+		w.automate(t, "pay up", "pay", "")
+		w.Skew.Advance(time.Hour)
+		w.beat(t, slot(1))
+		w.Skew.Advance(70 * time.Hour)
+		w.beat(t, slot(2))
+		*heard = 0
+		w.Skew.Advance(4 * time.Hour)
+		if r := w.beat(t, slot(3)); r.Phases[0].Done != 1 || r.Alerts != nil || *heard != 0 {
+			t.Errorf("it is %+v", r)
+		}
+	})
+}
