@@ -51,7 +51,7 @@ func TestAnAgentThatIsStoppedDoesNotWait(t *testing.T) {
 		t.Errorf("the line is %+v, want %s", l, want)
 	}
 	f.Beats[0].Ended = now.Add(-2 * time.Hour)
-	if l := f.beats(); l.Text != "Beats are missing" {
+	if l := f.beats(); l.Text != "Beats are stopped" {
 		t.Errorf("without beats the line is %+v", l)
 	}
 }
