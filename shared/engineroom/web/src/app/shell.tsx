@@ -46,7 +46,7 @@ function Header({ palette }: { palette: () => void }) {
       <div class="strip2">
         <a class="cell" href={href("activity", { surface: "heartbeat" })}>
           <span class="lbl">{o?.beat.running ? "Beat" : "Next beat"}</span><span class="short">Beat</span>{" "}
-          <b>{!o ? "–" : o.beat.running ? o.beat.phase ?? "runs" : o.beat.nextAt && !stop ? (late ? "due" : <>in <Countdown to={o.beat.nextAt} /></>) : "–"}</b>
+          <b>{!o ? "–" : o.beat.running ? o.beat.phase ?? "runs" : o.beat.nextAt && !stop ? (late ? "due" : <><span class="roomy">in </span><Countdown to={o.beat.nextAt} /></>) : "–"}</b>
         </a>
         <a class="cell" href={href("spend")} title={o?.today.capTokens && !o.today.capMicroUsd ? `${fmt.tokens(o.today.cappedTokens)} of ${fmt.tokens(o.today.capTokens)} tokens` : undefined}>
           <span class="lbl">Today</span> <b>{fmt.money(o?.today.microUsd)}</b>
