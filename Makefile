@@ -25,7 +25,8 @@ FAULTS ?= ./shared/fault ./shared/work ./shared/approval
 
 # What `make test` tests, and how. `make check` has vetted the code. The tests of a package wait now and
 # then for a disk, a timer or a process: two processors are kept busy by three packages at a time.
-PKGS       ?= ./...
+# They begin in the order of this list, and turn would be the last of the long ones.
+PKGS       ?= ./shared/turn ./...
 AT_A_TIME  ?= $(if $(filter 2,$(shell getconf _NPROCESSORS_ONLN)),-p 3)
 TEST_FLAGS ?= -timeout 30m -vet=off $(AT_A_TIME)
 
