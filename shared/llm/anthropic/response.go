@@ -112,7 +112,6 @@ func (a *answer) Event(e wire.Event) (last bool, err error) {
 		if in.Delta.Type == "text_delta" {
 			return false, a.AddText(in.Delta.Text)
 		}
-		a.Think()
 	case "content_block_stop":
 		return false, a.end(in.Index)
 	case "message_delta":
@@ -124,7 +123,8 @@ func (a *answer) Event(e wire.Event) (last bool, err error) {
 		}
 		return true, a.endAll()
 	}
-	return false, nil // a ping, or a new type of event
+	a.Think() // a ping, or a new type of event
+	return false, nil
 }
 
 // End implements [wire.Receiver].

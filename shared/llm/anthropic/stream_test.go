@@ -45,14 +45,14 @@ func streamed(t testing.TB, in io.Reader) (llm.Response, error) {
 	return resp, nil
 }
 
-// A model that is thinking is not silent.
+// A model that is thinking is not silent, nor is a server that says that it works: a ping, and the usage.
 func TestAThoughtIsAnEmptyDelta(t *testing.T) {
 	var got []llm.Delta
 	stream := ended("end_turn", start(0, `{"type":"thinking","thinking":""}`), delta(0, `{"type":"thinking_delta","thinking":"hm"}`), stop(0),
 		event("ping", ""), start(1, `{"type":"text","text":""}`), delta(1, `{"type":"text_delta","text":"yes"}`), stop(1))
 	m := model(t, "http://host.invalid", answering("text/event-stream", strings.NewReader(stream)))
 	_, err := m.Generate(t.Context(), user("go"), func(d llm.Delta) { got = append(got, d) })
-	if diff := cmp.Diff([]llm.Delta{{}, {Text: "yes"}}, got); err != nil || diff != "" {
+	if diff := cmp.Diff([]llm.Delta{{}, {}, {Text: "yes"}, {}}, got); err != nil || diff != "" {
 		t.Errorf("%v (- want, + got)\n%s", err, diff)
 	}
 }

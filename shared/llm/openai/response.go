@@ -89,6 +89,9 @@ func (a *answer) take(data []byte) error {
 	}
 	a.model = cmp.Or(c.Model, a.model)
 	a.spent(c.Usage)
+	if len(c.Choices) == 0 { // a keepalive, or the usage
+		a.Think()
+	}
 	for _, one := range c.Choices {
 		if one.Index != 0 {
 			continue // we ask for one choice

@@ -13,9 +13,10 @@
 // immediately. An answer that is interrupted after some pieces were streamed is also retried, or
 // falls back. Before the next try, the caller gets a delta with Restart, which voids those pieces.
 //
-// A try may take as long as the caller's context allows, as long as data keeps arriving. Providers
-// are always asked to stream, and 90 s of silence end a try. The pieces so far are then void, but
-// they cost money: the response that comes with the error holds an estimate.
+// A try may take as long as the caller's context allows, as long as data keeps arriving. Keepalives
+// count: a model that thinks for long sends nothing else. Providers are always asked to stream, and
+// 90 s of silence end a try. The pieces so far are then void, but they cost money: the response that
+// comes with the error holds an estimate.
 //
 // # Fallbacks
 //

@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/anthropic"
 	"github.com/lanekeeper/lanekeeper/shared/llm/openai"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
 // slow is the body of an answer that delivers one piece per interval.
@@ -105,6 +108,46 @@ func TestWhoHasMuchToSayHasTheTime(t *testing.T) {
 			}
 			if resp.Usage != (llm.Usage{}) { // the loop estimates usage that a model does not report
 				t.Errorf("it used %+v", resp.Usage)
+			}
+		})
+	}
+}
+
+// TestKeepalivesAreNoSilence: a model that thinks for long says nothing, and its server that it works.
+func TestKeepalivesAreNoSilence(t *testing.T) {
+	models := map[string]func(wire.Doer) (llm.Model, error){
+		"openai": func(d wire.Doer) (llm.Model, error) {
+			return openai.New(openai.Options{BaseURL: "http://model.test/v1", Model: "m", HTTP: d})
+		},
+		"anthropic": func(d wire.Doer) (llm.Model, error) {
+			return anthropic.New(anthropic.Options{BaseURL: "http://model.test", Model: "m", HTTP: d})
+		},
+	}
+	const (
+		said  = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"word\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
+		ended = "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n"
+	)
+	for name, c := range map[string]struct{ model, alive, end string }{
+		"comments":           {"openai", ": OPENROUTER PROCESSING\n\n", said},
+		"pieces of nothing":  {"openai", "data: {\"choices\":[]}\n\n", said},
+		"pings":              {"anthropic", "event: ping\ndata: {\"type\": \"ping\"}\n\n", ended},
+		"a proxy's comments": {"anthropic", ": keep-alive\n\n", ended},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			asked := 0
+			p, err := models[c.model](doer(func(r *http.Request) (*http.Response, error) {
+				asked++
+				body := &slow{ctx: r.Context(), every: time.Minute, pieces: append(slices.Repeat([]string{c.alive}, 9), c.end)}
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body}, nil
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := took(func() {
+				_, err = chain(t, nil, resilient.Provider{Model: p}).For("ws").Generate(t.Context(), request, nil)
+			})
+			if err != nil || asked != 1 || d != 10*time.Minute {
+				t.Errorf("asked %d times, after %s: %v", asked, d, err)
 			}
 		})
 	}

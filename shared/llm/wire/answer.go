@@ -47,8 +47,8 @@ func NewAnswer(req llm.Request, onDelta func(llm.Delta)) Answer {
 	return a
 }
 
-// Think passes on that a piece arrived which is not part of the result, such as a piece of
-// thinking.
+// Think passes on that something arrived which is not part of the result, such as a piece of
+// thinking or a keepalive.
 func (a *Answer) Think() { a.onDelta(llm.Delta{}) }
 
 // AddText adds to the text.

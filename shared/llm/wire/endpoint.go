@@ -93,6 +93,8 @@ type Receiver interface {
 	Event(Event) (last bool, err error)
 	// End is called when the stream ends without a last event.
 	End() error
+	// Think is called for a comment in the stream: the server says that it is still working.
+	Think()
 }
 
 // Ask posts the body and passes the answer to the receiver. The answer may be a stream or whole,
@@ -150,6 +152,7 @@ func passWhole(in io.ReadCloser, to Receiver) error {
 
 func passEvents(ctx context.Context, in io.ReadCloser, to Receiver) error {
 	r := NewReader(http.MaxBytesReader(nil, in, MaxStream), MaxEvent)
+	r.OnComment = to.Think
 	for {
 		event, err := r.Next()
 		switch {

@@ -61,6 +61,8 @@ type receiver struct {
 	events []string
 	ended  bool
 	err    error // its answer to everything
+
+	thoughts int
 }
 
 func (r *receiver) Whole(body []byte) error {
@@ -74,6 +76,8 @@ func (r *receiver) Event(e wire.Event) (bool, error) {
 	}
 	return string(e.Data) == "end", r.err
 }
+
+func (r *receiver) Think() { r.thoughts++ }
 
 func (r *receiver) End() error {
 	r.ended = true
@@ -97,6 +101,15 @@ func TestAsk(t *testing.T) {
 			h.Get("Content-Type") != "application/json" || h.Get("Accept") != accept || string(a.Body) != fmt.Sprintf(`{"q":%d}`, i+1) {
 			t.Errorf("asked %+v", a)
 		}
+	}
+}
+
+// A comment says that the server is still working.
+func TestCommentsArePassedOn(t *testing.T) {
+	s := llmtest.Serve(t, llmtest.Events(": working\n\n:\n\n", "data: 1\n: and\n\n", "data: end\n\n: no more\n\n"))
+	var r receiver
+	if err := endpoint(t, s.URL, s.Client()).Ask(t.Context(), nil, true, &r); err != nil || r.thoughts != 3 || fmt.Sprint(r.events) != "[1 end]" {
+		t.Errorf("got %+v, %v", r, err)
 	}
 }
 

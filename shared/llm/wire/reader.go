@@ -20,6 +20,9 @@ var ErrTooLong = errors.New("an event is too long")
 // Reader reads the events of a stream as the HTML standard defines them. One difference: the last
 // event does not need a blank line after it. A Reader is not safe for concurrent use.
 type Reader struct {
+	// OnComment is called for each comment, by which a server keeps a stream alive. It may be nil.
+	OnComment func()
+
 	in      *bufio.Reader
 	max     int    // bytes of an event
 	line    []byte // the last line that was read
@@ -57,7 +60,11 @@ func (r *Reader) Next() (Event, error) {
 		}
 		field, value, _ := bytes.Cut(r.line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
-		switch string(field) { // a comment has no field name; other fields are ignored
+		switch string(field) { // other fields are ignored
+		case "": // a comment
+			if r.OnComment != nil {
+				r.OnComment()
+			}
 		case "event":
 			kind = string(value)
 		case "data":
