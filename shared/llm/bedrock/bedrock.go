@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime"
@@ -83,8 +84,10 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 		resp, err = stream(ctx, client, in, callsOf(req.Messages), onDelta)
 	}
 	if onDelta == nil || unstreamed(err) {
-		resp, err = converse(ctx, client, in, callsOf(req.Messages))
-		if onDelta != nil && err == nil {
+		ask := func() { resp, err = converse(ctx, client, in, callsOf(req.Messages)) }
+		if onDelta == nil {
+			ask()
+		} else if await(ask, onDelta); err == nil {
 			deliver(resp, onDelta)
 		}
 	}
@@ -100,6 +103,27 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 func unstreamed(err error) bool {
 	e, ok := errors.AsType[*types.ValidationException](err)
 	return ok && strings.Contains(e.ErrorMessage(), "streaming")
+}
+
+// await runs ask and meanwhile passes on that the model is working: of a whole answer nothing arrives before its
+// end, so only ctx limits how long that takes.
+func await(ask func(), onDelta func(llm.Delta)) {
+	const every = 30 * time.Second
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ask()
+	}()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+			onDelta(llm.Delta{})
+		}
+	}
 }
 
 // deliver passes on an answer that was not streamed.

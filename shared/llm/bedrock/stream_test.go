@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -84,6 +86,31 @@ func TestAThoughtIsAnEmptyDelta(t *testing.T) {
 	if _, err := s.model.Generate(t.Context(), say("go"), func(d llm.Delta) { got = append(got, d) }); err != nil || !slices.Equal(got, []llm.Delta{{}, {Text: "hi"}}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
+}
+
+// A whole answer may take longer than a pause within a stream: the caller hears that the model is working.
+func TestAWholeAnswerTakesItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := through(transport(func(r *http.Request) (*http.Response, error) {
+			w := httptest.NewRecorder()
+			if strings.HasSuffix(r.URL.Path, "/converse-stream") {
+				refusal(400, "ValidationException", "The model is unsupported for streaming.")(w, r)
+			} else {
+				time.Sleep(5 * time.Minute)
+				whole(answerJSON("end_turn", `{"text":"At last."}`))(w, r)
+			}
+			return w.Result(), nil
+		}), "http://bedrock.test")
+		var got sums
+		last, longest := time.Now(), time.Duration(0)
+		resp, err := m.Generate(t.Context(), say("go"), func(d llm.Delta) {
+			longest, last = max(longest, time.Since(last)), time.Now()
+			got.add(d)
+		})
+		if err != nil || resp.Text != "At last." || got.text != "At last." || longest > time.Minute {
+			t.Errorf("got %+v and %q, silent for %s: %v", resp, got.text, longest, err)
+		}
+	})
 }
 
 // If a model does not stream, or not with tools, the whole answer is passed on.

@@ -15,8 +15,8 @@
 //
 // A try may take as long as the caller's context allows, as long as data keeps arriving. Keepalives
 // count: a model that thinks for long sends nothing else. Providers are always asked to stream, and
-// 90 s of silence end a try. The pieces so far are then void, but they cost money: the response that
-// comes with the error holds an estimate.
+// 90 s of silence end a try; an answer of Bedrock that can't be streamed is waited for. The pieces so
+// far are then void, but they cost money: the response that comes with the error holds an estimate.
 //
 // # Fallbacks
 //
