@@ -35,6 +35,10 @@ const (
 	maxChallenge  = 1 << 10
 )
 
+// contentType is the stored header that says how a body is decoded. One that can't be stored is stored without its
+// parameters.
+const contentType = "content-type"
+
 // ContentError says why the content of a verified request can't be accepted. Its text repeats
 // nothing of the request.
 type ContentError struct {
@@ -60,7 +64,7 @@ type Content struct {
 func (s Source) Read(r Request) (Content, error) {
 	sum := sha256.Sum256(r.Body)
 	c := Content{Digest: hex.EncodeToString(sum[:]), Headers: s.storedHeaders(r.Header)}
-	body, err := decodeBody(r.Header.Get("Content-Type"), r.Body)
+	body, err := decodeBody(c.Headers[contentType], r.Body) // as [PlanFor] does
 	if err != nil {
 		return Content{}, err
 	}
@@ -208,8 +212,8 @@ func challengeOf(body any) string {
 
 // decodeBody decodes a body as JSON, as a form, or as text. A form that is a JSON object or list is read as
 // that: curl and some libraries declare a form unless they are told otherwise. Numbers are [json.Number].
-func decodeBody(contentType string, body []byte) (any, error) {
-	media, _, _ := mime.ParseMediaType(contentType)
+func decodeBody(declared string, body []byte) (any, error) {
+	media, _, _ := mime.ParseMediaType(declared)
 	form := media == "application/x-www-form-urlencoded"
 	if form && !startsJSON(body) {
 		return decodeForm(body)
@@ -318,6 +322,9 @@ func (s Source) storedHeaders(h http.Header) map[string]string {
 	slices.Sort(names)
 	for _, name := range names {
 		lower, value := strings.ToLower(name), h.Get(name)
+		if lower == contentType && (len(value) > maxKeptValue || !storable(value)) {
+			value, _, _ = mime.ParseMediaType(value)
+		}
 		if s.hides(lower) || len(value) > maxKeptValue || !storable(value) || !storable(lower) {
 			continue
 		}

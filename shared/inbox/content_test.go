@@ -1,6 +1,7 @@
 package inbox_test
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -116,6 +117,27 @@ func TestCredentialsAreNotKept(t *testing.T) {
 	}
 	if len(got.Headers) != 2 || got.Headers["x-github-event"] != "push" || got.Headers["content-type"] == "" {
 		t.Errorf("kept: %v", got.Headers)
+	}
+}
+
+// TestABodyIsReadTheSameLater: what says how it is decoded is stored, or has no say at receipt either.
+func TestABodyIsReadTheSameLater(t *testing.T) {
+	rules := []inbox.Rule{{Then: inbox.Action{Skill: "a", With: json.RawMessage(`{"n":"{{body.n}}"}`)}}}
+	for media, want := range map[string]string{
+		"application/x-www-form-urlencoded; x=" + strings.Repeat("y", 2000): "42",
+		"application/x-www-form-urlencoded; x=\"\xff\"":                     "42",
+		"application/" + strings.Repeat("y", 2000) + "+json":                "",
+	} {
+		body := []byte("n=42&event=paid")
+		got, err := inbox.Source{Kind: inbox.Token}.Read(inbox.Request{Header: header("Content-Type", media), Body: body})
+		if err != nil || (got.Event == "paid") != (want != "") {
+			t.Errorf("%.60s: event %q, %v", media, got.Event, err)
+			continue
+		}
+		p, _, err := inbox.PlanFor(rules, inbox.Delivery{Headers: got.Headers, Body: body})
+		if n, _ := p.Arguments["n"].(string); err != nil || n != want {
+			t.Errorf("%.60s: %v, %v", media, p.Arguments, err)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ const (
 // there is nothing to do: ok is false. An error says why the action can't be done with this
 // delivery.
 func PlanFor(rules []Rule, d Delivery) (p Plan, ok bool, err error) {
-	body, err := decodeBody(d.Headers["content-type"], d.Body)
+	body, err := decodeBody(d.Headers[contentType], d.Body)
 	if err != nil {
 		return Plan{}, false, err
 	}
