@@ -57,22 +57,34 @@ func blanks(s string, i int) int {
 	return run(s[:min(len(s), i+3)], i, func(c byte) bool { return c == ' ' || c == '\t' })
 }
 
+// escapedAnd is the & between the parameters of a URL, as it is escaped in JSON.
+const escapedAnd = `\u0026`
+
 // signs reports whether the parameter of a URL whose name begins at begin is the URL's signature.
 func signs(s string, begin int, name string) bool {
 	const signature = "signature"
-	return begin > 0 && strings.IndexByte("?&;", s[begin-1]) >= 0 && (strings.EqualFold(name, "sig") ||
+	after := begin > 0 && strings.IndexByte("?&;", s[begin-1]) >= 0 || strings.HasSuffix(s[:begin], escapedAnd)
+	return after && (strings.EqualFold(name, "sig") ||
 		len(name) >= len(signature) && strings.EqualFold(name[len(name)-len(signature):], signature))
 }
 
-// flag returns the value of a flag at i with a sensitive name, as in --password x. A plain word that is followed by
-// more words is prose.
+// flag returns the value of a flag at i with a sensitive name, as in --password x and "--password", "x". A plain word
+// that is followed by more words is prose.
 func (f *finder) flag(i int) span {
 	s := f.s
 	if !strings.HasPrefix(s[i:], "--") || i > 0 && slugByte(s[i-1]) && !(f.escapes && escaped(s, i)) {
 		return span{}
 	}
 	name := run(s[:min(len(s), i+100)], i+2, slugByte)
-	start := blanks(s, name)
+	after := name
+	if ends := quoteAt(s, name); ends != "" && strings.HasPrefix(s[name+len(ends):], ",") {
+		after += len(ends) + 1
+		start := blanks(s, after)
+		if open := quoteAt(s, start); open == "" || strings.HasPrefix(s[start+len(open):], "-") {
+			return span{}
+		}
+	}
+	start := blanks(s, after)
 	if start == name || !sensitive(s[i+2:name]) {
 		return span{}
 	}
@@ -90,21 +102,30 @@ func (f *finder) flag(i int) span {
 }
 
 // element returns the text of an element with a sensitive name whose start tag ends at i, as in
-// <password>x</password>.
+// <password>x</password> and <password type="clear">x</password>.
 func element(s string, i int) span {
-	begin := i
-	for begin > 0 && begin > i-100 && (slugByte(s[begin-1]) || s[begin-1] == '.' || s[begin-1] == ':') {
-		begin--
+	const longest = 500 // bytes of a start tag
+	tag := s[max(0, i-longest):i]
+	begin := strings.LastIndexAny(tag, "<>") + 1
+	if begin == 0 || tag[begin-1] != '<' {
+		return span{}
 	}
-	if begin == 0 || s[begin-1] != '<' || !sensitive(s[begin:i]) {
+	name := tag[begin:]
+	if end := strings.IndexAny(name, " \t\r\n"); end >= 0 {
+		name = name[:end]
+	}
+	if run(name, 0, nameByte) < len(name) || !sensitive(name) {
 		return span{}
 	}
 	n := strings.IndexByte(s[i+1:], '<')
-	if n < 0 || !strings.HasPrefix(s[i+1+n:], "</"+s[begin:i]+">") {
+	if n < 0 || !strings.HasPrefix(s[i+1+n:], "</"+name+">") {
 		return span{}
 	}
 	return worth(s, i+1, i+1+n)
 }
+
+// nameByte reports whether the name of an element may contain a character.
+func nameByte(c byte) bool { return slugByte(c) || c == '.' || c == ':' }
 
 // bareByte reports whether a value without quotes may contain a character.
 func bareByte(c byte) bool { return strings.IndexByte(" \t\r\n&;,\"'<>()[]{}|`\\", c) < 0 }
@@ -148,6 +169,9 @@ func nameBefore(s string, i int) (begin, end int, quoted bool) {
 	begin = end
 	for begin > 0 && begin > end-100 && (slugByte(s[begin-1]) || s[begin-1] == '.') {
 		begin--
+	}
+	if begin > 0 && strings.HasPrefix(s[begin-1:end], escapedAnd) {
+		begin += len(escapedAnd) - 1
 	}
 	if quoted && (begin == 0 || s[begin-1] != '"' && s[begin-1] != '\'') {
 		return end, end, false

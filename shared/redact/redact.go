@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -174,8 +175,10 @@ func (r *Redactor) document(s string, nested int) (string, bool) {
 	sc := jsonscan.New(s)
 	hidden := 0     // number of open brackets at the start of the hidden part; 0: nothing is hidden
 	member := false // the value of a sensitive member comes next
+	flag := false   // the value of a sensitive flag comes next, as in ["--password", "x"]
 	for t, ok := sc.Next(); ok; t, ok = sc.Next() {
-		hide := hidden > 0 || member
+		hide, after := hidden > 0 || member, flag
+		flag = false
 		if t.Name {
 			text := sc.Decoded(t)
 			member = !r.bare() && sensitive(text)
@@ -203,15 +206,16 @@ func (r *Redactor) document(s string, nested int) (string, bool) {
 			}
 		case '"':
 			text := sc.Decoded(t)
-			if hide {
+			if hide || after && !strings.HasPrefix(text, "-") {
 				if text != "" && text != Mark {
 					replace(t, jsonscan.Quote(Mark))
 				}
 			} else if clean := r.text(text, nested); clean != text {
 				replace(t, jsonscan.Quote(clean))
 			}
+			flag = !r.bare() && strings.HasPrefix(text, "--") && run(text, 2, slugByte) == len(text) && sensitive(text[2:])
 		case '0':
-			if hide || r.knows(s[t.Start:t.End]) {
+			if hide || after || r.knows(s[t.Start:t.End]) {
 				replace(t, jsonscan.Quote(Mark))
 			}
 		}

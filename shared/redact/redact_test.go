@@ -231,6 +231,14 @@ func TestTokensByTheirShape(t *testing.T) {
 		"run --password hunter2 --host h":                          "run --password [redacted] --host h",
 		"run --password letmein --host h":                          "run --password [redacted] --host h",
 		"run --password letmein\nand more":                         "run --password [redacted]\nand more",
+		`["run","--password","hunter2","--pin",1,"--token",42]`:    `["run","--password","[redacted]","--pin",1,"--token","[redacted]"]`,
+		`args: ["--password", "hunter 2", "--host"`:                `args: ["--password", "[redacted]", "--host"`,
+		`args: [\"--password\",\"hunter 2\",`:                      `args: [\"--password\",\"[redacted]\",`,
+		"['run', '--db-password', 'x']":                            "['run', '--db-password', '[redacted]']",
+		`<password type="x">hunter 2</password>`:                   `<password type="x">[redacted]</password>`,
+		"<a:token\n  kind='b'\n>x</a:token>":                       "<a:token\n  kind='b'\n>[redacted]</a:token>",
+		`at https://a.blob/k?sv=1\u0026sig=ab%2B\u0026se=1`:        `at https://a.blob/k?sv=1\u0026sig=[redacted]\u0026se=1`,
+		`at https://a/k?v=1\u0026api_key=abc1 x`:                   `at https://a/k?v=1\u0026api_key=[redacted] x`,
 		`run --api-key "a b" x`:                                    `run --api-key "[redacted]" x`,
 		`a\n--token abc1 x`:                                        `a\n--token [redacted] x`,
 		"https://b/k?X-Amz-Signature=0123abcdef&x":                 "https://b/k?X-Amz-Signature=[redacted]&x",
@@ -260,6 +268,8 @@ func TestTextsThatAreNoSecrets(t *testing.T) {
 		"password == x", "password := x", `the "token: a unit of text" is said`, `"the token: it"`,
 		"the password = x", "password = the one that you know", "password = null\n",
 		"use the --token flag to say who you are", "--password --host h", "a--token abc1", "--secret-name abc1", "--tokens-of x1",
+		`["--token","--password","--host","h"]`, `{"a":"--token","b":"x"}`, `["--token"]`, `args: ["--token", "--host"`, `["--secret-name","x"]`,
+		`<a b="token">c</a>`, `<password type="x"></password>`, `<password type="x"/><b>c</b>`, `a\u0026design=x`, `["--token",["x"]]`,
 		"send <token> in the header", "<token></token>", "<user>password</user>", "if a.token>b { c<d }", "const f = token => token.id",
 		"hvs.a_method_of_a_package_here", "https://hooks.slack.com/services/", "design=sig=nature", "https://h/p?significant=yes&design=x",
 		"if token == nil {", "secret=", "token=null", `"password": ""`, "password: null",
@@ -385,7 +395,8 @@ func TestHostileInput(t *testing.T) {
 		"a", "ab", "eyJ", "eyJ-", "eyJabcdefghij.", "eyJ.", "sk-", "sk-a", "ghp_", "AKIA", "Bearer ", "basic ", "Basic a", "bearer a", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----",
 		"://a", "://a:", "://a:b@", "password=", "password='", `token="`, `\"token\":\"`, `"token":"[redacted]`, "cookie:", "cookie: [redacted]", "cookie: ", "token: ", "\ntoken: ", "token: \n",
 		`\`, `\\u005c`, `\"`, "%", "%25", "%5c", `\%25`, "+", "%2b", "[", "{", `{"`, `"`, `"\`, "=", ":", " ", "\n", "key.", "api_key",
-		"<token>", "<token>a", "--token ", "--token a ", "--token '", "--", "token=>", "'token' => '", "?sig=", "hvs.", "hvs.a", "ATATT=", "hooks.slack.com/services/", "ü", "\xff", "[redacted]",
+		"<token>", "<token>a", "<token a", "<token a>", "<token>>>>", `"--token","`, `"--token","[redacted]`, `"--token",`, `\u0026sig=`, `\u0026`,
+		"<token>b", "--token ", "--token a ", "--token '", "--", "token=>", "'token' => '", "?sig=", "hvs.", "hvs.a", "ATATT=", "hooks.slack.com/services/", "ü", "\xff", "[redacted]",
 	} {
 		text := strings.Repeat(part, redact.MaxText/8/len(part))
 		for what, in := range map[string]string{"plain": text, "in JSON": string(must(json.Marshal(text)))} {
