@@ -23,7 +23,8 @@ import (
 
 // Outbound holds what the kind needs to send requests.
 type Outbound struct {
-	// Client is the guarded client. Its redirects are not followed.
+	// Client is the guarded client. That of package outbound follows the redirects that are safe, each of them
+	// checked: a message goes on within its origin only. A redirect that the client returns is not followed.
 	Client *http.Client
 	// Check refuses a URL that may not be called. It does not use the network.
 	Check func(rawURL string) error

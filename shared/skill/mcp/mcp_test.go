@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	guard "github.com/lanekeeper/lanekeeper/shared/outbound"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/skill/mcp"
 )
@@ -311,6 +312,71 @@ func TestRefusals(t *testing.T) {
 			}
 			if err != nil && strings.Contains(err.Error(), canary) {
 				t.Errorf("%s, %s: the error shows a secret", name, how)
+			}
+		}
+	}
+}
+
+// The guarded client follows a redirect within the server. Neither a message nor what may be secret goes to another
+// origin.
+func TestRedirects(t *testing.T) {
+	var mu sync.Mutex
+	var astray []string
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		astray = append(astray, fmt.Sprint(r.Method, " ", r.URL, " ", r.Header, " ", string(body)))
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer other.Close()
+	guarded, err := guard.New(guard.Options{AllowPrivateHosts: []string{"127.0.0.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guarded.CloseIdleConnections()
+	for name, c := range map[string]struct {
+		from   string // the message that is redirected; empty: each
+		status int
+		to     string
+		class  skill.Class // empty: the call is made
+	}{
+		"to the path with a slash":     {"", 307, "/mcp/", ""},
+		"for good":                     {"", 308, "/mcp/", ""},
+		"to another origin":            {"", 307, other.URL + "/", skill.Policy},
+		"the call to another origin":   {"tools/call", 308, other.URL + "/", skill.Policy},
+		"without the message":          {"", 302, other.URL + "/", skill.Input},
+		"the call without its message": {"tools/call", 303, other.URL + "/", skill.Input},
+	} {
+		for how, options := range servers {
+			astray = nil
+			s := serve(t, options, func(w http.ResponseWriter, r *http.Request, method string) bool {
+				if r.URL.Path != "/mcp" || c.from != "" && c.from != method {
+					return false
+				}
+				w.Header().Set("Location", c.to)
+				w.WriteHeader(c.status)
+				return true
+			})
+			out := outbound(guarded.HTTPClient())
+			out.Blocked = func(err error) bool { return errors.Is(err, guard.ErrBlocked) }
+			k, err := register(out, fmt.Sprintf(`{"url":"%s/mcp","tool":"headers","headers":{"authorization":{"$secret":"crm"},"X-Plain":"p"}}`, s.url))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), enough)
+			result, err := k.Do(ctx, skill.Call{Key: "run-1:2.1", Arguments: json.RawMessage(`{"town":"Bonn"}`)})
+			cancel()
+			refusal, _ := errors.AsType[*skill.RefusalError](err)
+			if c.class == "" && (err != nil || fmt.Sprint(result) != "map[text:[redacted]|p]") || c.class != "" && (refusal == nil || refusal.Class != c.class) {
+				t.Errorf("%s, %s: %v, %v", name, how, result, err)
+			}
+			mu.Lock()
+			seen := strings.Join(astray, "\n")
+			mu.Unlock()
+			if strings.Contains(seen, canary) || strings.Contains(seen, "X-Plain") || strings.Contains(seen, "Bonn") || strings.Contains(seen, "POST") ||
+				(seen != "") != (c.class == skill.Input) {
+				t.Errorf("%s, %s: the other origin got %s", name, how, seen)
 			}
 		}
 	}
