@@ -124,12 +124,15 @@ func (t *tool) do(ctx context.Context, c skill.Call) (any, error) {
 type content struct {
 	Type     string `json:"type"`
 	Text     string `json:"text"`
-	Data     []byte `json:"data"`
+	Data     string `json:"data"` // in base64, of whatever alphabet and padding
 	URI      string `json:"uri"`
 	Resource struct {
 		Text string `json:"text"`
 	} `json:"resource"`
 }
+
+// size is about how many bytes the data has.
+func (c content) size() int { return len(strings.TrimRight(c.Data, "=")) * 3 / 4 }
 
 // words joins the texts of a tool's result. Content that is not text is described instead.
 func words(pieces []content) string {
@@ -139,9 +142,9 @@ func words(pieces []content) string {
 		case "text":
 			all = append(all, c.Text)
 		case "image":
-			all = append(all, fmt.Sprintf("(an image, %d bytes)", len(c.Data)))
+			all = append(all, fmt.Sprintf("(an image, %d bytes)", c.size()))
 		case "audio":
-			all = append(all, fmt.Sprintf("(a sound, %d bytes)", len(c.Data)))
+			all = append(all, fmt.Sprintf("(a sound, %d bytes)", c.size()))
 		case "resource_link":
 			all = append(all, "(a link: "+c.URI+")")
 		case "resource":

@@ -382,6 +382,27 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
+// An image whose base64 is for URLs, without padding or in lines is described all the same: the call has succeeded.
+func TestImagesInAnyBase64(t *testing.T) {
+	for _, data := range []string{"_-8", "_-8=", "//\\n8=", "data:image/png;base64,//8=", "?"} {
+		s := serve(t, servers["stateless, in JSON"], func(w http.ResponseWriter, r *http.Request, m string) bool {
+			if m != "tools/call" {
+				return false
+			}
+			var message struct{ ID json.RawMessage }
+			_ = json.NewDecoder(r.Body).Decode(&message)
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"image","mimeType":"image/png","data":"%s"},{"type":"text","text":"see"}]}}`,
+				message.ID, data)
+			return true
+		})
+		out, err := do(t, s.url, "picture", enough)
+		if got := fmt.Sprint(out); err != nil || !strings.HasPrefix(got, "map[text:(an image, ") || !strings.HasSuffix(got, " bytes)\nsee]") {
+			t.Errorf("%s: %v, %v", data, out, err)
+		}
+	}
+}
+
 func TestWhatIsUncertain(t *testing.T) {
 	at := func(do func(io.WriteCloser)) func(http.ResponseWriter, *http.Request, string) bool {
 		return func(w http.ResponseWriter, _ *http.Request, m string) bool {
