@@ -493,9 +493,11 @@ func keyboardOnly(r *room) {
 	r.open("traces")
 	r.until(`document.querySelectorAll("table[aria-label=Traces] tbody tr").length`)
 	r.must(r.Resize(r.ctx, browser.Phone)) // which has room for the title first
-	r.until(`innerWidth === 390 && document.querySelector("table[aria-label=Traces] tbody tr td .nb").parentElement.offsetWidth > 120`)
+	r.until(`innerWidth === 390 && document.querySelector("table[aria-label=Traces] tbody tr td .nb").closest("td").offsetWidth > 120`)
+	r.until(`[...document.querySelectorAll("table[aria-label=Traces] td .nb")].every(e => !e.textContent.startsWith("Heartbeat of") ||
+		(td => e.getBoundingClientRect().right <= td.getBoundingClientRect().right - parseFloat(getComputedStyle(td).paddingRight))(e.closest("td")))`)
 	r.must(r.Resize(r.ctx, laptop))
-	r.until(`innerWidth === 1280 && document.querySelector("table[aria-label=Traces] tbody tr td .nb").parentElement.offsetWidth > 240`)
+	r.until(`innerWidth === 1280 && document.querySelector("table[aria-label=Traces] tbody tr td .nb").closest("td").offsetWidth > 240`)
 	r.must(r.Resize(r.ctx, browser.Desktop))
 	r.until(`innerWidth === 1440`)
 	r.press("Tab")

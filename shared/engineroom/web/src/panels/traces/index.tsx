@@ -27,7 +27,7 @@ const Took = ({ of }: { of: TraceRow }) => {
 const columns: Column<TraceRow>[] = [
   { key: "started", head: "Started", width: "96px", wide: true, class: "muted", cell: (t) => <Time at={t.startedAt} /> },
   { key: "status", head: "Status", width: "124px", cell: (t) => <Status kind="execution" value={t.status} /> },
-  { key: "title", head: "Trace", cell: (t) => <><b class="nb">{titleOf(t)}</b> <span class={t.error ? "err" : "muted"}>{t.error ?? ""}</span></> },
+  { key: "title", head: "Trace", cell: (t) => <div class="trunc two"><b class="nb">{titleOf(t)}</b> <span class={t.error ? "err" : "muted"}>{t.error ?? ""}</span></div> },
   { key: "id", head: "Id", width: "134px", wide: "roomy", class: "mono muted", cell: (t) => <span title={t.traceId}>{fmt.short(t.traceId, 12)}</span> },
   { key: "surface", head: "Surface", width: "100px", wide: true, cell: (t) => <Tag>{t.surface}</Tag> },
   { key: "agent", head: "Agent", width: "104px", wide: true, class: "muted", cell: (t) => t.agent },
