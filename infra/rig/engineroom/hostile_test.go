@@ -61,13 +61,14 @@ func hostile(r *room) {
 		r.visit(page)
 		r.settles()
 		var got struct {
-			Ran   any
-			Alien []string
+			Ran    any
+			Alien  []string
+			Turned bool
 		}
-		r.must(r.Eval(r.ctx, `({ran: window.ran ?? null, alien: [...document.querySelectorAll(
+		r.must(r.Eval(r.ctx, `({ran: window.ran ?? null, turned: /[\u202a-\u202e]/.test(document.body.textContent), alien: [...document.querySelectorAll(
 			"#app script, #app img, #app iframe, #app style, #app link, #app base, #app meta, #app object, #app math, #app template, #app form[action], #app a[href^='javascript' i], #app [onerror], #app [onload]")].map(e => e.outerHTML.slice(0, 120))})`, &got))
-		if got.Ran != nil || len(got.Alien) > 0 {
-			r.Errorf("%s: ran %v, made %q", page, got.Ran, got.Alien)
+		if got.Ran != nil || len(got.Alien) > 0 || got.Turned {
+			r.Errorf("%s: ran %v, made %q, turned its text around: %t", page, got.Ran, got.Alien, got.Turned)
 		}
 		if slices.Contains(shown, page) { // else nothing was tried
 			r.until(`document.querySelector("#main").textContent.includes("window.ran")`)

@@ -5,6 +5,7 @@ import { follow } from "./app/live";
 import { keep } from "./app/overview";
 import { begin } from "./app/router";
 import { Shell } from "./app/shell";
+import "./app/direction";
 import "./app/theme";
 
 begin();
