@@ -9,7 +9,7 @@ import { Callout, Filters, Outputs, PageHead, Panel, Search, Toggle } from "../.
 import { Empty, Filtered, Shown } from "../../ui/states";
 import { create, disable, enable, release, stop, test, undo } from "./actions";
 import { Detail } from "./detail";
-import { type Automation, type Heal, type Health, type Skill, statusOf, type Switch, whose } from "./skill";
+import { type Automation, causes, type Heal, type Health, type Skill, statusOf, type Switch } from "./skill";
 import { Spark } from "./spark";
 import "./skills.css";
 
@@ -93,7 +93,7 @@ function Healed({ heal: h, error, automations, after }: { heal: Heal; error: str
         {can("run-skill") && <button class="btn" onClick={() => after(test(h.skill))}>Test</button>}
         {can("undo-heal") && <button class="btn" onClick={() => after(undo(h, automations))}>Undo</button>}
       </>}>
-      The errors are {whose[h.code] ?? h.code}{error && `: ${error}`}.{" "}
+      {causes[h.code] ?? `Its errors are of the class ${h.code}`}{error && `: ${error}`}.{" "}
       {automations.length > 0 && <>The {automations.length === 1 ? "automation" : "automations"} <a class="link" href={href("automations")}>{automations.join(", ")}</a> {automations.length === 1 ? "was" : "were"} disabled with it. </>}
       {h.status === "probing" ? "Its next call decides whether it is enabled again."
         : h.probeAt ? `A probe at ${fmt.time(h.probeAt, false)} may enable ${automations.length ? "all of it" : "it"} again.` : ""}

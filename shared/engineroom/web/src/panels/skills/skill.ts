@@ -13,9 +13,10 @@ export type Switch = SwitchItem;
 
 export type Automation = AutomationItem;
 
-// whose says whose fault the errors of a class are.
-export const whose: Record<string, string> = {
-  theirs: "theirs", ours: "ours", input: "in what the agent gave it", rate_limit: "a rate limit", policy: "a refusal by policy",
+// causes says what the errors of a class mean.
+export const causes: Record<string, string> = {
+  theirs: "The service that it calls failed", ours: "Its configuration or Lanekeeper itself is at fault", input: "The agent's arguments were refused",
+  rate_limit: "It was called too often", policy: "The call is not allowed",
 };
 
 // statusOf is the status of a skill as the status table knows it.
