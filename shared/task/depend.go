@@ -58,6 +58,7 @@ func (s *Store) SetDependencies(ctx context.Context, tx Tx, id string, match fun
 	tx.Later().Exec(s.q.DeleteEdges, t.ID)
 	tx.Later().Exec(s.q.AddEdges, encode(edges))
 	tx.Later().Exec(s.q.Touch, t.ID)
+	s.wake(ctx, tx) // it may be due now
 	return s.read(ctx, tx, t.ID)
 }
 

@@ -148,3 +148,18 @@ func TestNoCycleIsWrittenByTwoAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestAChangeOfDependenciesWakesTheCoordinator: the task may be due at once.
+func TestAChangeOfDependenciesWakesTheCoordinator(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a, b := w.create(t, draft("a")).ID, w.create(t, draft("b")).ID
+		if _, err := w.depend(t, a, b); err != nil {
+			t.Fatal(err)
+		}
+		wakes := 0
+		w.s.Wake = func(context.Context, *db.Batch) { wakes++ }
+		if _, err := w.depend(t, a); err != nil || wakes != 1 {
+			t.Errorf("it is woken %d times, %v", wakes, err)
+		}
+	})
+}

@@ -174,8 +174,8 @@ type queries struct {
 // Store stores the tasks of all workspaces. Methods that write take a transaction, in which the
 // caller also records who asked for the change.
 type Store struct {
-	// Wake adds to a transaction's last batch what wakes the coordinator, after a task was created or its
-	// status has changed. It is set once; nil: nothing wakes it before its schedule does.
+	// Wake adds to a transaction's last batch what wakes the coordinator, after a task was created, or its
+	// status or what it depends on has changed. It is set once; nil: nothing wakes it before its schedule does.
 	Wake func(context.Context, *db.Batch)
 
 	// Stopped adds to a transaction that an attempt at a task is not wanted any more, because the task was
