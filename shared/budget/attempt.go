@@ -313,8 +313,8 @@ func (s *Store) Write(b *db.Batch, l *Ledger) func() error {
 // of a model: the input and the output of the request, or as much output as is left, but at least its Min.
 // It returns the output, or a [RefusedError]. What the call does not use stays reserved for the attempt
 // until that ends. The ledger must have the budgets of the cover locked, and the caller must have seen in
-// the same transaction that the attempt is under way: only its end releases what is reserved. A model
-// without a price costs nothing here.
+// the same transaction that the attempt is under way: only its end releases what is reserved. It returns an
+// [UnpricedError] when money is capped and a model has no price.
 func (s *Store) HoldCall(ctx context.Context, tx Tx, l *Ledger, c Cover, number int, r Request) (int64, error) {
 	type account struct{ tokens, microUSD int64 }
 	held := map[string]account{}
@@ -340,7 +340,10 @@ func (s *Store) HoldCall(ctx context.Context, tx Tx, l *Ledger, c Cover, number 
 			over = append(over, free)
 		}
 	}
-	p, _ := s.prices.dearest(append([]string{r.Model}, r.Others...)...)
+	p, unpriced := s.prices.dearest(append([]string{r.Model}, r.Others...)...)
+	if unpriced != nil && slices.ContainsFunc(over, func(b Budget) bool { return b.Capped }) {
+		return 0, unpriced
+	}
 	output, err := r.grant(over, p)
 	if err != nil {
 		return 0, err

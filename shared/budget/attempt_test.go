@@ -581,3 +581,36 @@ func TestACallOfAnAttemptIsReserved(t *testing.T) {
 		}
 	})
 }
+
+// TestACallOfAnAttemptNeedsAPriceWhereMoneyIsCapped, also that of each model which may answer instead.
+func TestACallOfAnAttemptNeedsAPriceWhereMoneyIsCapped(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		c := budget.Cover{Agent: newID()}
+		c.Task = w.aTask(t, "", "{}").ID
+		of := w.create(t, w.month(budget.Global, "", 1000))
+		w.assigned(t, c, 100)
+		call := func(model string, others ...string) (unpriced string) {
+			t.Helper()
+			err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				l, err := w.s.Lock(ctx, tx, []budget.Cover{c})
+				if err == nil {
+					_, err = w.s.HoldCall(ctx, tx, l, c, 1, budget.Request{Model: model, Others: others, Input: 100, Output: 50})
+				}
+				return err
+			})
+			if e, ok := errors.AsType[*budget.UnpricedError](err); ok {
+				return e.Model
+			}
+			check(t, err)
+			return ""
+		}
+		if got := call("x"); got != "" {
+			t.Errorf("where no money is capped, %s is refused", got)
+		}
+		_, err := w.DB.Exec(t.Context(), w.Workspace, w.q.CapMoney, of.ID, 1_000_000)
+		check(t, err)
+		if got := call("x") + " " + call("claude-sonnet-4", "y") + " " + call("claude-sonnet-4", "claude-opus-4"); got != "x y " {
+			t.Errorf("refused are %q", got)
+		}
+	})
+}

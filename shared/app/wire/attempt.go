@@ -46,6 +46,9 @@ func (m meter) attempt(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 			return &reason.SpentError{Short: true, Why: "the budget of " + strings.TrimSpace(string(refused.Scope)+" "+refused.ScopeID) +
 				" has too little left for a call of the model"}
 		}
+		if unpriced, ok := errors.AsType[*budget.UnpricedError](err); ok {
+			return &reason.SpentError{Short: true, Why: unpriced.Error()} // another attempt may get another model
+		}
 		return err
 	})
 	if err != nil {

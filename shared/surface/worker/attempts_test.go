@@ -853,3 +853,37 @@ func TestATaskWithoutMoneyForItsNextCallLeavesItsPlace(t *testing.T) {
 		}
 	})
 }
+
+// TestAModelWithoutAPriceDoesNoTaskWhereMoneyIsCapped: nobody could know when the money is used up. The task leaves
+// its place to others, and says why.
+func TestAModelWithoutAPriceDoesNoTaskWhereMoneyIsCapped(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.steps(0, 0)
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			now := time.Now()
+			_, err := w.Budgets.Create(ctx, tx, budget.Budget{
+				Scope: budget.Global, Tokens: budget.Account{Allocated: 1_000_000}, Capped: true, MicroUSD: budget.Account{Allocated: 1_000_000},
+				Start: now.Add(-time.Hour), End: now.Add(1000 * time.Hour), CreatedBy: "user:ada",
+			})
+			if err != nil {
+				return err
+			}
+			_, _, err = w.Agents.Register(ctx, tx, agent.Agent{
+				ID: w.agentID, Name: "worker", Model: "nobody-knows", Spawner: agent.SpawnBuiltin, CoordinatorEnabled: true, CreatedBy: "test",
+			})
+			return err
+		})
+		id := w.create(t, task.Task{Title: "Free?"})
+		for range 60 {
+			w.Skew.Advance(20 * time.Second)
+			w.cycle(t)
+			for _, tick := range w.next() {
+				must(w.Work.Run(t.Context(), tick))(t)
+			}
+		}
+		is := w.get(t, id)
+		if len(w.asked) != 0 || is.Retries != 0 || is.LastError != "money is capped, and the model nobody-knows has no price" {
+			t.Errorf("asked %d times: %+v", len(w.asked), is)
+		}
+	})
+}
