@@ -264,3 +264,18 @@ func TestWorkspacesHaveBudgetsOfTheirOwn(t *testing.T) {
 		}
 	})
 }
+
+// TestEveryGroupOfUsageIsTold, however many tasks there are.
+func TestEveryGroupOfUsageIsTold(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		const tasks = 450
+		var b db.Batch
+		for range tasks {
+			b.Exec(w.q.AddUsage, newID(), newID(), 10)
+		}
+		check(t, w.DB.Do(t.Context(), w.Workspace, &b))
+		if got := len(w.usage(t, budget.ByTask)); got != tasks {
+			t.Errorf("of %d tasks, the usage of %d is told", tasks, got)
+		}
+	})
+}

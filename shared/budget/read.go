@@ -98,11 +98,11 @@ type Usage struct {
 func (u Usage) Total() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
 
 // maxGroups is the largest number of keys in one answer.
-const maxGroups = 400
+const maxGroups = 10_000
 
 // Usage adds up the calls from since until before until; a zero time is no bound. It groups them by one
 // key, or by two different ones. The key with the most tokens comes first, or the last day. It returns
-// at most 400 groups. By skill, a call counts for each skill that its answer asks for, with an equal
+// at most 10,000 groups. By skill, a call counts for each skill that its answer asks for, with an equal
 // share of its usage, and for (answer) when it asks for none.
 func (s *Store) Usage(ctx context.Context, ws db.Workspace, since, until time.Time, by By, other ...By) (out []Usage, err error) {
 	since, until = db.Between(since, until)
