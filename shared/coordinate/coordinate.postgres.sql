@@ -74,13 +74,19 @@ SELECT t.id FROM agent_tasks t
    FOR NO KEY UPDATE;
 
 -- name: Doubtful
+-- A task whose run waits for a person is not late, and its agent is not idle just after the run has gone on.
 SELECT t.id, t.title, t.status, t.status_reason, t.cancelled, t.attempt, t.agent_id, t.session_key, t.retry_count, t.max_retries,
        t.retry_backoff_seconds, t.priority, t.strikes, t.raised, t.thread_id, a.id IS NULL OR a.status IN ('ERROR', 'TERMINATED'),
        coalesce(a.status, ''), coalesce(a.spawner, ''),
        coalesce(t.next_attempt_at <= lk_now(), false), coalesce(t.assigned_at <= lk_plus(lk_now(), $3), false),
        coalesce(lk_plus(t.started_at, coalesce(t.estimated_duration_minutes, 0) * CAST(60000 AS bigint)) <= lk_plus(lk_now(), $4)
-         AND coalesce(t.estimated_completion_at <= lk_plus(lk_now(), $4), t.estimated_duration_minutes IS NOT NULL), false), n.warned_at IS NOT NULL,
-       coalesce(n.warned_at <= lk_plus(lk_now(), $6) AND t.updated_at <= lk_plus(lk_now(), $6), false),
+         AND coalesce(t.estimated_completion_at <= lk_plus(lk_now(), $4), t.estimated_duration_minutes IS NOT NULL), false)
+         AND NOT EXISTS (SELECT 1 FROM executions e
+                          WHERE e.workspace_id = $1 AND e.subject = 'task:' || CAST(t.id AS text) AND e.status = 'waiting'),
+       n.warned_at IS NOT NULL,
+       coalesce(n.warned_at <= lk_plus(lk_now(), $6) AND t.updated_at <= lk_plus(lk_now(), $6), false)
+         AND NOT EXISTS (SELECT 1 FROM executions e WHERE e.workspace_id = $1 AND e.subject = 'task:' || CAST(t.id AS text)
+                            AND e.status = 'running' AND e.updated_at > lk_plus(lk_now(), $6)),
        a.last_seen_at IS NULL AND t.updated_at <= lk_plus(lk_now(), $5)
          AND NOT EXISTS (SELECT 1 FROM agent_usage_logs u
                           WHERE u.workspace_id = $1 AND u.task_id = t.id AND u.created_at > lk_plus(lk_now(), $5)),

@@ -68,8 +68,12 @@ SELECT t.id, t.title, t.status, t.status_reason, t.cancelled, t.attempt, t.agent
        coalesce(a.status, ''), coalesce(a.spawner, ''),
        coalesce(t.next_attempt_at <= lk_now(), false), coalesce(t.assigned_at <= lk_plus(lk_now(), $3), false),
        coalesce(lk_plus(t.started_at, coalesce(t.estimated_duration_minutes, 0) * CAST(60000 AS bigint)) <= lk_plus(lk_now(), $4)
-         AND coalesce(t.estimated_completion_at <= lk_plus(lk_now(), $4), t.estimated_duration_minutes IS NOT NULL), false), n.warned_at IS NOT NULL,
-       coalesce(n.warned_at <= lk_plus(lk_now(), $6) AND t.updated_at <= lk_plus(lk_now(), $6), false),
+         AND coalesce(t.estimated_completion_at <= lk_plus(lk_now(), $4), t.estimated_duration_minutes IS NOT NULL), false)
+         AND NOT EXISTS (SELECT 1 FROM executions e WHERE e.workspace_id = $1 AND e.subject = 'task:' || t.id AND e.status = 'waiting'),
+       n.warned_at IS NOT NULL,
+       coalesce(n.warned_at <= lk_plus(lk_now(), $6) AND t.updated_at <= lk_plus(lk_now(), $6), false)
+         AND NOT EXISTS (SELECT 1 FROM executions e WHERE e.workspace_id = $1 AND e.subject = 'task:' || t.id
+                            AND e.status = 'running' AND e.updated_at > lk_plus(lk_now(), $6)),
        a.last_seen_at IS NULL AND t.updated_at <= lk_plus(lk_now(), $5)
          AND NOT EXISTS (SELECT 1 FROM agent_usage_logs u
                           WHERE u.workspace_id = $1 AND u.task_id = t.id AND u.created_at > lk_plus(lk_now(), $5)),

@@ -185,6 +185,39 @@ func TestLateTasks(t *testing.T) {
 	})
 }
 
+// TestATaskThatWaitsForAPersonIsNotLate: once its run goes on, it has ten minutes for its next report.
+func TestATaskThatWaitsForAPersonIsNotLate(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.register(t, agent.Agent{Name: "patient"})[0]
+		of := w.create(t, draft("warned before it waits"), draft("waits"))
+		for _, id := range of {
+			if is := w.claim(t, a); is.ID != id {
+				t.Fatalf("claimed: %+v", is)
+			}
+			w.exec(t, w.q.Estimated, id, -time.Hour.Milliseconds(), nil)
+			if id == of[0] {
+				if r := w.leap(t, 31*time.Minute); r.Warned != 1 {
+					t.Fatalf("after 31 minutes: %+v", r)
+				}
+			}
+			w.exec(t, w.q.Run, ids(), "task:"+id, "waiting")
+			if r := w.leap(t, time.Hour); r.Warned+r.TimedOut != 0 {
+				t.Errorf("%s, an hour after it asked: %+v", w.get(t, id).Title, r)
+			}
+			w.exec(t, w.q.RunIs, "task:"+id, "running")
+			if r := w.leap(t, 5*time.Minute); r.TimedOut != 0 {
+				t.Errorf("5 minutes after its run went on: %+v", r)
+			}
+			if id == of[0] {
+				if r := w.leap(t, 6*time.Minute); r.TimedOut != 1 {
+					t.Errorf("11 minutes after its run went on: %+v", r)
+				}
+			}
+		}
+		w.sound(t)
+	})
+}
+
 // TestWhenATaskIsLate gives tasks that begin now one estimate or both, in minutes.
 func TestWhenATaskIsLate(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {

@@ -93,3 +93,10 @@ INSERT INTO kill_switches (workspace_id, id, scope, target, set_by, set_at) VALU
 -- name: Settings
 -- global: workspaces is a global table
 UPDATE workspaces SET settings = $2 WHERE id = $1;
+
+-- name: Run
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, subject, status, created_at, updated_at)
+VALUES ($1, $2, 'a', 'wk', 'co_test', $3, $4, lk_now(), lk_now());
+
+-- name: RunIs
+UPDATE executions SET status = $3, updated_at = lk_now() WHERE workspace_id = $1 AND subject = $2;
