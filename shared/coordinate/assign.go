@@ -16,7 +16,8 @@ import (
 // Bounds of one transaction that assigns.
 const (
 	mostAssigned = 2000
-	spare        = 64 // candidates of a queue that a budget may refuse before others are left out
+	spare        = 64 // candidates of a queue that a budget may refuse before the others wait for the next round
+	widerSpare   = 4096
 )
 
 // errMoved means that a task has changed between the decision and the lock of its row.
@@ -67,7 +68,8 @@ func (r *round) assignDue(ctx context.Context, tx Tx) error {
 		return nil
 	}
 	var due []candidate
-	if err := tx.Each(ctx, candidates(&due), c.q.Candidates, encode(served), min(p.widest(), most)+spare); err != nil {
+	deep := min(p.widest(), most) + r.spare
+	if err := tx.Each(ctx, candidates(&due), c.q.Candidates, encode(served), deep); err != nil {
 		return err
 	}
 	if len(due) == 0 {
@@ -77,13 +79,16 @@ func (r *round) assignDue(ctx context.Context, tx Tx) error {
 	if err != nil {
 		return err
 	}
-	given, refused := p.match(money.pace(due), money.limit(most), money.hold)
+	due = money.pace(due)
+	hidden := longest(due) == deep
+	given, refused := p.match(due, money.limit(most), money.hold)
 	r.report.Refused = refused
 	r.report.Assigned, r.report.Spawned = len(given), map[string]int{}
 	for _, a := range given {
 		r.report.Spawned[string(a.to.Spawner)]++
 	}
-	r.again = r.again || len(given) == mostAssigned
+	r.hides = hidden && refused > 0 && len(given) < money.limit(most) && r.spare < widerSpare
+	r.again = r.again || r.hides || len(given) == mostAssigned
 	if len(given) == 0 {
 		return nil
 	}
@@ -92,6 +97,16 @@ func (r *round) assignDue(ctx context.Context, tx Tx) error {
 		return fmt.Errorf("assign %d tasks: %w", len(given), err)
 	}
 	return done()
+}
+
+// longest returns how many tasks the queue has that has most.
+func longest(due []candidate) (most int) {
+	of := map[string]int{}
+	for _, t := range due {
+		of[t.queue]++
+		most = max(most, of[t.queue])
+	}
+	return most
 }
 
 // view is what the assignment of tasks is decided on: the agents, locked, with the number of their open

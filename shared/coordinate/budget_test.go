@@ -113,6 +113,27 @@ func TestBudgetsBoundAssignments(t *testing.T) {
 	})
 }
 
+// TestManyThatNobodyCanPayHideNothing: the cycle looks further where budgets have refused all that it has read.
+func TestManyThatNobodyCanPayHideNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.c.Budgets = budgets(t, w.DB)
+		w.allocate(t, 1000)
+		w.register(t, agent.Agent{Name: "a"})
+		var drafts []task.Task
+		for i := range 100 {
+			drafts = append(drafts, costs(fmt.Sprint("too much ", i), 1001, 9))
+		}
+		of := w.create(t, append(drafts, costs("small", 400, 1))...)
+		if r := w.cycle(t); r.Assigned != 1 || r.Rounds != 2 || w.get(t, of[100]).Status != task.Assigned {
+			t.Errorf("%+v", r)
+		}
+		if r := w.cycle(t); r.Assigned != 0 || r.Rounds != 1 {
+			t.Errorf("without a free place: %+v", r)
+		}
+		w.sound(t)
+	})
+}
+
 // TestALowerTierIsSaid: the log of a task tells which model serves an attempt, and that the budget can't pay a
 // better one.
 func TestALowerTierIsSaid(t *testing.T) {

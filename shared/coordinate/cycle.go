@@ -18,8 +18,9 @@ import (
 )
 
 // Cycle runs one cycle in a workspace under the lane coordinator. why says what woke it. While another
-// caller asks for the lane, or a task was put back, it goes round again, three times at most. Where
-// another cycle runs, it asks that one to go round again and returns a [lane.BusyError].
+// caller asks for the lane, a task was put back, or the tasks that no budget can pay hide others, it goes
+// round again, three times at most. Where another cycle runs, it asks that one to go round again and
+// returns a [lane.BusyError].
 func (c *Coordinator) Cycle(ctx context.Context, ws db.Workspace, why string) (Report, error) {
 	began := time.Now()
 	id, ok := trace.From(ctx)
@@ -30,10 +31,11 @@ func (c *Coordinator) Cycle(ctx context.Context, ws db.Workspace, why string) (R
 	ctx = trace.WithWorkspace(ctx, string(ws))
 	holder := lane.NewHolder("coordinator", c.Instance, id)
 	var sum Report
+	look := spare
 	for sum.Rounds < roundsAtMost {
 		var r round
 		err := c.Lanes.Do(ctx, lane.Request{Workspace: ws, Lane: lane.Coordinator, Holder: holder}, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
-			r = round{c: c, ws: ws, hold: h, why: why, began: time.Now()}
+			r = round{c: c, ws: ws, hold: h, why: why, began: time.Now(), spare: look}
 			return r.run(ctx)
 		})
 		if busy, isBusy := errors.AsType[*lane.BusyError](err); isBusy {
@@ -50,6 +52,9 @@ func (c *Coordinator) Cycle(ctx context.Context, ws db.Workspace, why string) (R
 		}
 		sum = sum.plus(r.report)
 		sum.Rounds++
+		if r.hides {
+			look = widerSpare
+		}
 		if !r.again && r.hold.WantedBy() == "" {
 			break
 		}
@@ -90,6 +95,8 @@ type round struct {
 	began  time.Time
 	report Report
 	again  bool // there is more to do at once
+	spare  int  // how many candidates of a queue budgets may refuse
+	hides  bool // budgets have refused so many of a queue that agents are left who could do what is behind
 
 	last     *time.Time // when the cycle before ended
 	watching time.Time
