@@ -23,7 +23,7 @@ import (
 type claimInput struct {
 	IDPath
 	Body *struct {
-		Attempts *[]attemptName `json:"attempts,omitempty" maxItems:"1000" doc:"Those that you work on. If you have another one that runs, the answer to its claim was lost: it is answered again. So send one claim at a time per agent"`
+		Attempts *[]attemptName `json:"attempts,omitempty" maxItems:"1000" doc:"Those that you work on; [] after a restart. If you have another one that runs, the answer to its claim was lost: it is answered again. So send one claim at a time per agent"`
 	}
 }
 
