@@ -270,7 +270,7 @@ func taskProblem(err error) *problem.Problem {
 	}
 	if e, ok := errors.AsType[*task.StaleError](err); ok {
 		p := problem.New(http.StatusConflict, "stale_attempt", e.Error())
-		p.Order = "cancel"
+		p.PresentStatus, p.Order = string(e.Status), "cancel"
 		return p
 	}
 	if e, ok := errors.AsType[*task.CycleError](err); ok {

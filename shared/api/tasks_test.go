@@ -28,8 +28,8 @@ type taskTold struct {
 
 // refusedTask is the problem of a task.
 type refusedTask struct {
-	Code, PresentStatus, Order string
-	LegalStatuses, Path        []string
+	Code, Detail, PresentStatus, Order string
+	LegalStatuses, Path                []string
 }
 
 const agentTasks = "/api/v1/agent-tasks"
@@ -197,6 +197,24 @@ func TestTasksAreFiltered(t *testing.T) {
 			"?priority=4&minPriority=2", "?agentId=x", "?createdAfter=yesterday",
 		} {
 			w.must(t, 422, http.MethodGet, agentTasks+query, "", nil)
+		}
+	})
+}
+
+// TestAReportThatIsSaidAgainHearsHowTheTaskIs: its first answer may have been lost.
+func TestAReportThatIsSaidAgainHearsHowTheTaskIs(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for verb, want := range map[string]string{"complete": "COMPLETED", "fail": "FAILED"} {
+			var is taskTold
+			w.must(t, 201, http.MethodPost, agentTasks, `{"title":"x","maxRetries":0}`, &is)
+			w.beginAttempt(t, is.ID)
+			path, body := agentTasks+"/"+is.ID+"/"+verb, map[string]string{"complete": `{"attempt":1}`, "fail": `{"attempt":1,"error":"x"}`}[verb]
+			w.must(t, 200, http.MethodPost, path, body, nil)
+			var p refusedTask
+			if w.must(t, 409, http.MethodPost, path, body, &p); p.Code != "stale_attempt" || p.Order != "cancel" || p.PresentStatus != want ||
+				!strings.HasPrefix(p.Detail, "attempt 1 is over, and the task is "+want) {
+				t.Errorf("%s, said again: %+v", verb, p)
+			}
 		}
 	})
 }

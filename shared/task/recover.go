@@ -105,5 +105,5 @@ func (s *Store) notHeld(ctx context.Context, tx Tx, r Report, t Task) error {
 	case r.Attempt == 0:
 		r.Attempt = latest
 	}
-	return &StaleError{Task: t.ID, Attempt: r.Attempt, Present: t.Attempt, Actor: r.Actor}
+	return &StaleError{Task: t.ID, Attempt: r.Attempt, Present: t.Attempt, Actor: r.Actor, Status: t.Status}
 }

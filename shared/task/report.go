@@ -58,7 +58,7 @@ func (s *Store) fits(ctx context.Context, tx Tx, r Report, t Task, what string) 
 	case r.Agent != "" && (r.Agent != t.Agent || !t.Status.Active()):
 		return s.notHeld(ctx, tx, r, t)
 	case r.Attempt != 0 && (r.Attempt != t.Attempt || !t.Status.Active()):
-		return &StaleError{Task: t.ID, Attempt: r.Attempt, Present: t.Attempt, Actor: r.Actor}
+		return &StaleError{Task: t.ID, Attempt: r.Attempt, Present: t.Attempt, Actor: r.Actor, Status: t.Status}
 	case !t.Status.Active():
 		return t.illegal(what)
 	}

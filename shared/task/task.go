@@ -141,9 +141,13 @@ type StaleError struct {
 	Task             string
 	Attempt, Present int
 	Actor            string // who reported
+	Status           Status // of the task; may be empty
 }
 
 func (e *StaleError) Error() string {
+	if e.Attempt == e.Present && e.Status != "" && !e.Status.Active() {
+		return fmt.Sprintf("attempt %d is over, and the task is %s: stop working on it", e.Attempt, e.Status)
+	}
 	return fmt.Sprintf("attempt %d is not the present attempt of the task: stop working on it", e.Attempt)
 }
 
