@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
@@ -112,8 +113,8 @@ type runAutomationInput struct {
 // notFitting says that the automation's input does not fit its skill's present parameters.
 var notFitting = problem.New(http.StatusConflict, "input", "the automation's input does not fit its skill: change it first")
 
-// runAutomation makes an automation's call now, even if the automation is disabled. It is called by
-// the Engine Room and by scripts.
+// runAutomation makes an automation's call now, even if the automation is disabled, and not while a beat or a webhook
+// runs it. It is called by the Engine Room and by scripts.
 func (s *server) runAutomation(ctx context.Context, in *runAutomationInput) (*answer[runSkillAnswer], error) {
 	a, err := s.automation(ctx, in.AutomationPath)
 	if err != nil {
@@ -123,7 +124,7 @@ func (s *server) runAutomation(ctx context.Context, in *runAutomationInput) (*an
 	call.Body = &struct {
 		Input json.RawMessage `json:"input,omitempty" doc:"What fits the skill's parameters; left out: {}"`
 	}{a.Input}
-	out, err := s.runByHand(ctx, call, a.Untrusted)
+	out, err := s.runByHand(ctx, call, operate.ByHand{Untrusted: a.Untrusted, Lane: lane.Automation(a.ID)})
 	if _, wrong := errors.AsType[*operate.InputError](err); wrong {
 		return nil, notFitting
 	}

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -250,5 +252,44 @@ func TestAnAutomationIsRunByHand(t *testing.T) {
 		w.refused(t, 409, "input", http.MethodPost, automationsPath+"/b/run", "")
 		w.must(t, 204, http.MethodDelete, skillPath("weather"), "", nil)
 		w.refused(t, 409, "skill_gone", http.MethodPost, automationsPath+"/b/run", "")
+	})
+}
+
+// TestAnAutomationRunsOnceAtATime: not by hand while a beat or a webhook runs it, and not by these while a person does.
+func TestAnAutomationRunsOnceAtATime(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var a automationTold
+		request := func() lane.Request {
+			return lane.Request{Workspace: w.Workspace, Lane: lane.Automation(a.ID), Holder: "beat"}
+		}
+		held := false
+		w = newWorld(t, w.Env, func(d *api.Deps) {
+			d.Registry = registry(t, d.DB, skill.Skill{
+				Name: "tidy", Kind: skill.HTTP, Scope: skill.Internal, Description: "Tidies.", Parameters: json.RawMessage(`{"type":"object"}`),
+				Do: func(ctx context.Context, _ skill.Call) (any, error) {
+					_, err := w.Lanes.Acquire(ctx, request())
+					_, held = errors.AsType[*lane.BusyError](err)
+					return "done", nil
+				},
+			})
+			d.Operate = operated(*d)
+		})
+		w.must(t, 201, http.MethodPost, automationsPath, `{"name":"a","skill":"tidy","schedule":{"cron":"@daily"}}`, &a)
+		beat, err := w.Lanes.Acquire(t.Context(), request())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := w.refused(t, 409, "busy", http.MethodPost, automationsPath+"/a/run", ""); p.Holder != "beat" || held {
+			t.Errorf("while a beat runs it: %+v", p)
+		}
+		if err := w.Lanes.Release(t.Context(), beat); err != nil {
+			t.Fatal(err)
+		}
+		if w.must(t, 200, http.MethodPost, automationsPath+"/a/run", "", nil); !held {
+			t.Error("a beat could run it at the same time")
+		}
+		if beat, err = w.Lanes.Acquire(t.Context(), request()); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
 	})
 }

@@ -428,7 +428,7 @@ type runSkillAnswer struct {
 // runSkill makes one call of a skill. It needs no approval if a person asks for it. It is called by
 // the Engine Room, to try a skill, and by scripts.
 func (s *server) runSkill(ctx context.Context, in *runSkillInput) (*answer[runSkillAnswer], error) {
-	return s.runByHand(ctx, in, false)
+	return s.runByHand(ctx, in, operate.ByHand{})
 }
 
 // leftOut returns the problem that says why an enabled skill was left out of a run, or else the
@@ -450,8 +450,8 @@ func (s *server) leftOut(ctx context.Context, name string, otherwise error) erro
 	return otherwise
 }
 
-// runByHand makes a call of a skill. outside marks its input as untrusted.
-func (s *server) runByHand(ctx context.Context, in *runSkillInput, outside bool) (*answer[runSkillAnswer], error) {
+// runByHand makes a call of a skill for the caller.
+func (s *server) runByHand(ctx context.Context, in *runSkillInput, hand operate.ByHand) (*answer[runSkillAnswer], error) {
 	d, err := s.Registry.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
@@ -464,9 +464,8 @@ func (s *server) runByHand(ctx context.Context, in *runSkillInput, outside bool)
 		input = in.Body.Input
 	}
 	by, _ := auth.From(ctx)
-	used, err := s.Operate.RunSkill(ctx, by.Workspace, d.Name, input, operate.ByHand{
-		ID: claimedID(ctx), By: principal(by), Person: by.Kind == auth.Local || by.Kind == auth.User, Untrusted: outside,
-	})
+	hand.ID, hand.By, hand.Person = claimedID(ctx), principal(by), by.Kind == auth.Local || by.Kind == auth.User
+	used, err := s.Operate.RunSkill(ctx, by.Workspace, d.Name, input, hand)
 	switch {
 	case errors.Is(err, db.ErrUnique): // the request was executed before, and its response was lost
 		return nil, doneBy(used.Execution)

@@ -78,6 +78,9 @@ type ByHand struct {
 	Person bool   // a person makes the call, not a program
 	// Untrusted marks an input that an execution with untrusted text has written.
 	Untrusted bool
+	// Lane is a further lane that the call holds, as that of an automation; empty: none. If it is held, the call is
+	// not made: [lane.BusyError].
+	Lane lane.Name
 }
 
 // RunSkill makes one call of a skill by hand. It needs no approval if a person makes the call. A
@@ -115,6 +118,16 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 	}
 	_, err = o.do(ctx, ws, e, work.Unit{
 		Name: "hand", Fresh: true,
+		Enter: func(ctx context.Context, entry *work.Entry) error {
+			if by.Lane == "" {
+				return nil
+			}
+			h, err := o.Lanes.Take(ctx, lane.Request{Workspace: ws, Lane: by.Lane, Holder: entry.Hold.Holder}, lane.Wait{}, nil)
+			if err == nil {
+				entry.Take(h)
+			}
+			return err
+		},
 		Begin: func(ctx context.Context, s *work.Start) error { return s.New(ctx, e) },
 		Act: func(ctx context.Context, job reason.Job) (out reason.Outcome, err error) {
 			job.Skills, job.By, job.Retries = skills, by.By, settings.ToolRetries
