@@ -28,7 +28,7 @@ func (s *server) guard(rt route, next http.Handler) http.Handler {
 		if rt.patient {
 			within = patience
 		}
-		next = s.keys.once(keyed{route: rt.id, sensitive: rt.sensitive, within: within, begins: rt.outlasts && !rt.front}, next)
+		next = s.keys.once(keyed{route: rt.id, sensitive: rt.sensitive, within: within, begins: rt.begins}, next)
 	}
 	next = s.lastWrites(rt, rt.targeted(s.intake(rt, next)))
 	if !rt.patient {

@@ -26,6 +26,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/retain"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 //go:embed testdata/idempotency
@@ -513,6 +515,41 @@ func TestATurnThatNeverBeganIsBegun(t *testing.T) {
 		}
 		if names[0].ExecutionID == "" || names[0] != names[1] {
 			t.Errorf("it is begun as %v", names)
+		}
+	})
+}
+
+// A call by hand whose process died before it began is made by a repeated request as soon as a living process would have
+// made it, and once.
+func TestACallByHandThatNeverBeganIsMade(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.must(t, 201, http.MethodPost, automationsPath, `{"name":"a","skill":"look","schedule":{"cron":"@daily"}}`, nil)
+		offered := w.Operate.Skills
+		for _, path := range []string{"/api/v1/skills/look/run", automationsPath + "/a/run"} {
+			send := func() result {
+				return w.callWith(t, http.MethodPost, path, admin, `{}`, "Idempotency-Key", "k")
+			}
+			w.Operate.Skills = func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return nil, errors.New("down") }
+			if got := send(); got.status != 500 {
+				t.Errorf("%s of a process that dies: %d %s", path, got.status, got.body)
+			}
+			w.Operate.Skills = offered
+			if _, err := w.Deps.DB.Exec(t.Context(), w.Workspace, idempotencyQueries(t).ClaimKeys); err != nil {
+				t.Fatal(err)
+			}
+			if got := send(); got.status != 409 || !strings.Contains(string(got.body), `"code":"in_progress"`) {
+				t.Errorf("%s at once: %d %s", path, got.status, got.body)
+			}
+			w.Skew.Advance(16 * time.Second)
+			var names [2]struct{ ExecutionID string }
+			for i, want := range []int{200, 409} {
+				if got := send(); got.status != want || json.Unmarshal(got.body, &names[i]) != nil {
+					t.Errorf("%s later: %d %s, want %d", path, got.status, got.body, want)
+				}
+			}
+			if names[0].ExecutionID == "" || names[0] != names[1] {
+				t.Errorf("%s is done as %v", path, names)
+			}
 		}
 	})
 }
