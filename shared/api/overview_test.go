@@ -73,6 +73,22 @@ func TestTheEndOfARunIsNoCall(t *testing.T) {
 	})
 }
 
+// TestAnApprovalThatExpiredNeedsNobody: nobody can decide on it any more, also before a beat has recorded that.
+func TestAnApprovalThatExpiredNeedsNobody(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.waits(t, "ada")
+		if got := w.needed(t, "approval"); len(got) != 1 {
+			t.Errorf("it needs %+v, want one approval", got)
+		}
+		w.Env.Skew.Advance(73 * time.Hour)
+		var got seen
+		w.must(t, 200, "GET", "/api/v1/overview", "", &got)
+		if l := got.Verdict.Lines[0]; l.Text != "Calls succeed" || len(w.needed(t, "approval")) != 0 {
+			t.Errorf("calls: %+v; it needs %+v", l, w.needed(t, "approval"))
+		}
+	})
+}
+
 // TestTheGlobalBudgetIsAmongMany: the cap of the day is told whatever other budgets there are. Without one the
 // cap is of beats, and what they used is compared with it.
 func TestTheGlobalBudgetIsAmongMany(t *testing.T) {

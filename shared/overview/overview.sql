@@ -143,7 +143,7 @@ SELECT id, title, current_step FROM agent_tasks
 -- name: Approvals
 SELECT id, skill, arguments, agent, requested_at, expires_at, count(*) OVER (), min(requested_at) OVER ()
   FROM approvals
- WHERE workspace_id = $1 AND status = 'pending'
+ WHERE workspace_id = $1 AND status = 'pending' AND expires_at > (SELECT lk_now())
  ORDER BY expires_at, id
  LIMIT $2;
 
