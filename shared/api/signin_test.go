@@ -212,7 +212,7 @@ func TestCreatingAWorkspace(t *testing.T) {
 		}{
 			"a slug that is taken":             {owner, `{"slug":"` + slug + `","name":"x","owner":"a@b.example"}`, 409, "taken"},
 			"no slug":                          {owner, `{"slug":"Ä","name":"x","owner":"a@b.example"}`, 422, "body.slug"},
-			"the local admin without an owner": {owner, other + `}`, 422, "body.owner"},
+			"the local admin without an owner": {owner, other + `}`, 422, `"message":"expected an e-mail address: the local admin names the owner"`},
 			"an owner that is no address":      {owner, other + `,"owner":"b"}`, 422, "body.owner"},
 			"a key":                            {key, other + `}`, 403, "no key may do it"},
 			"a member":                         {jwt(victim.ID, nil), other + `}`, 403, "ADMIN"},

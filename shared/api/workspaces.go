@@ -96,7 +96,7 @@ func (s *server) createWorkspace(ctx context.Context, in *struct {
 	}
 	switch {
 	case owner == "": // the local admin is not a member of any workspace
-		return nil, invalid(problem.At("body.owner", "expected an e-mail address"))
+		return nil, invalid(problem.At("body.owner", "expected an e-mail address: the local admin names the owner"))
 	case role == "" && by.Kind != auth.Local:
 		return nil, invalid(problem.At("body.owner", "only the local admin names another: add other owners afterwards"))
 	}
