@@ -153,7 +153,8 @@ func (d *doing) do(ctx context.Context) (Outcome, error) {
 	if err := fault.Point(ctx, d.Name+".ending", d.exec.ID); err != nil {
 		return Outcome{}, err
 	}
-	return d.out, d.end(ctx, out)
+	err = d.end(ctx, out)
+	return d.out, err
 }
 
 // enter calls Enter, which decides and takes further lanes.
