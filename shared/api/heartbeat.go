@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -43,9 +44,23 @@ type beatOutput struct {
 // heartbeat and by scripts.
 func (s *server) runHeartbeat(ctx context.Context, in *beatInput) (*beatOutput, error) {
 	id, _ := trace.From(ctx)
-	tick := heartbeat.Tick{Workspace: workspace(ctx), Full: true, Wait: beatWait, ExecutionID: s.IDs(), Trace: id}
+	tick := heartbeat.Tick{Workspace: workspace(ctx), Full: true, Wait: beatWait, ExecutionID: s.newID(ctx), Trace: id}
 	named := beatAnswer{ExecutionID: tick.ExecutionID, TraceID: tick.Trace}
-	if in.Body == nil || !in.Body.Wait {
+	wait := in.Body != nil && in.Body.Wait
+	if claimedID(ctx) != "" { // an earlier execution of the same request may have begun it
+		e, err := s.Runs.Get(ctx, tick.Workspace, tick.ExecutionID)
+		switch {
+		case errors.Is(err, db.ErrNoRows):
+		case err != nil:
+			return nil, err
+		case !wait:
+			named.TraceID = e.Trace
+			return &beatOutput{http.StatusAccepted, named}, nil
+		case e.Status.Ended():
+			return nil, doneBy(e.ID)
+		}
+	}
+	if !wait {
 		tick.Wait, tick.Begun = 0, make(chan struct{})
 		ended := make(chan error, 1)
 		s.Background(func(ctx context.Context) { ended <- s.beatLater(ctx, tick) })

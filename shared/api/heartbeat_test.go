@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -143,4 +145,55 @@ func TestFailedBeat(t *testing.T) {
 	if panicked := w.logs.lines(t, "a beat by hand panicked"); len(panicked) != 1 || panicked[0]["trace_id"] != named.header.Get("X-Trace-Id") {
 		t.Errorf("log: %v", panicked)
 	}
+}
+
+// TestABeatByHandIsBegunOnce: a request that is repeated with its key after its process died learns what became of the
+// beat, which goes on in another process.
+func TestABeatByHandIsBegunOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		beats := 0
+		w = newWorld(t, w.Env, func(d *api.Deps) {
+			answer := d.Beat
+			d.Beat = func(ctx context.Context, tick heartbeat.Tick) (heartbeat.Report, error) {
+				beats++
+				request := lane.Request{Workspace: tick.Workspace, Lane: lane.Heartbeat, Holder: "beat"}
+				err := w.Lanes.Do(ctx, request, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
+					return w.Lanes.InHold(ctx, h, func(_ context.Context, tx lane.Tx) error {
+						e := execution.Execution{
+							ID: tick.ExecutionID, Agent: "flowpilot", Surface: trace.Heartbeat, Trace: tick.Trace, Subject: lane.Heartbeat, Attempt: 1,
+						}
+						if err := w.Runs.Start(tx, e); err != nil {
+							return err
+						}
+						return w.Runs.Leave(tx, e, execution.Completed, nil, "")
+					})
+				})
+				if err != nil {
+					return heartbeat.Report{}, err
+				}
+				return answer(ctx, tick)
+			}
+		})
+		for body, again := range map[string]int{`{}`: 202, `{"wait":true}`: 409} {
+			send := func() (status int, b beaten) {
+				got := w.callWith(t, http.MethodPost, beat, owner, body, "Idempotency-Key", "k"+body)
+				decode(t, got.body, &b)
+				return got.status, b
+			}
+			beats = 0
+			_, first := send()
+			w.later.Wait()
+			for _, q := range []db.Query{idempotencyQueries(t).LoseAnswers, idempotencyQueries(t).HoldKeys} {
+				if _, err := w.Deps.DB.Exec(t.Context(), w.Workspace, q); err != nil {
+					t.Fatal(err)
+				}
+			}
+			status, second := send()
+			w.later.Wait()
+			if status != again || second.ExecutionID != first.ExecutionID || first.ExecutionID == "" || beats != 1 ||
+				again == 202 && second.TraceID != first.TraceID {
+				t.Errorf("%s: first %+v, then %d %+v in %d beats", body, first, status, second, beats)
+			}
+		}
+	})
 }
