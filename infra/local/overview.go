@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -80,6 +81,6 @@ func (o seen) print(p paper) {
 	}
 	p.print(true, span{plain, "Needs you:"})
 	for _, n := range o.Needs {
-		p.print(true, span{yellow, fmt.Sprintf("  %-9s", n.Kind)}, span{plain, n.Title}, span{dim, "  " + n.Why + "  " + n.ID})
+		p.print(true, span{yellow, fmt.Sprintf("  %-9s", n.Kind)}, span{plain, n.Title}, span{dim, "  " + cmp.Or(causes[n.Why], n.Why) + "  " + n.ID})
 	}
 }

@@ -93,7 +93,7 @@ func resources() []resource {
 		{"threads", "conversations, and who has them", heads("CHANNEL=channel", "ADDRESS=address", "QUEUED=queued", "ID=id:id"),
 			words("list show create resend"), words("why messages outbox lock unlock park send force-unlock")},
 		{"failures", "what has failed and needs a person",
-			heads("WHEN=at:time", "KIND=kind", "WHAT=title", "WHY=why", "ID=id:id", "AT=at:id"), words("list dismiss"), nil},
+			heads("WHEN=at:time", "KIND=kind", "WHAT=title", "WHY=why:cause", "ID=id:id", "AT=at:id"), words("list dismiss"), nil},
 		{"outbox", "messages that failed, to be sent again together", nil, words("bulk"), nil},
 		{"lanes", "lanes, as programs without a database take them",
 			heads("LANE=lane:name", "HELD BY=holder", "ENDS=expiresAt:time", "WANTED BY=wantedBy"),

@@ -37,6 +37,9 @@ var faults = map[string]string{
 	"theirs": "its server", "ours": "this installation", "input": "its arguments", "rate_limit": "a rate limit", "policy": "a policy",
 }
 
+// causes says in words why a task failed that nobody has begun.
+var causes = map[string]string{"dependency_failed": "what it depends on failed"}
+
 // cell returns the text that shows a field of an item to a person.
 func (c column) cell(item map[string]any, now time.Time) string {
 	var v any
@@ -70,6 +73,8 @@ func (c column) cell(item map[string]any, now time.Time) string {
 		return "no"
 	case "fault":
 		return cmp.Or(faults[text], text)
+	case "cause":
+		return cmp.Or(causes[text], text)
 	case "list":
 		if all, ok := v.([]any); ok {
 			texts := make([]string, len(all))

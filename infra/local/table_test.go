@@ -70,6 +70,7 @@ func TestListingsShowNoCodes(t *testing.T) {
 	for name, want := range map[string][2]string{
 		"site-keys": {`{"items":[{"name":"shop","origins":["https://shop.example","https://www.shop.example"]}]}`, "https://shop.example, https://www.shop.example"},
 		"heals":     {`{"items":[{"skill":"shop_status","code":"theirs"}]}`, "its server"},
+		"failures":  {`{"items":[{"kind":"task","why":"dependency_failed"}]}`, "what it depends on failed"},
 	} {
 		p, out := sheet(200)
 		for _, r := range resources() {
@@ -106,6 +107,16 @@ func TestTheOverviewTellsLessThanACent(t *testing.T) {
 	var b strings.Builder
 	o.print(newPaper(&b, nil))
 	says(t, b.String(), "Today: 12 tokens, $0.0032.")
+}
+
+func TestTheOverviewTellsNoCodes(t *testing.T) {
+	var o seen
+	if err := json.Unmarshal([]byte(`{"needs":[{"kind":"failure","title":"Count the stock","why":"dependency_failed","id":"x"}]}`), &o); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	o.print(newPaper(&b, nil))
+	says(t, b.String(), "what it depends on failed")
 }
 
 // A trace is printed in lines that fit, with words instead of ids.
