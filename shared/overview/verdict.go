@@ -61,7 +61,7 @@ type Verdict struct {
 // at least 20 calls of the last hour succeeded. It works with a warning for each heal that is
 // active, lane that has been wanted for over a minute, budget that advises THROTTLE or STOP, approval
 // that is older than a day, agent that is DEGRADED or ERROR, for fewer than 95 % of calls, for a kill switch
-// of the agent that beats work as, and for a coordinator with agents that has not cycled for two minutes.
+// of the agent that beats work as or of a model, and for a coordinator with agents that has not cycled for two minutes.
 // Warnings of one kind count once.
 func (f *Facts) Verdict() Verdict {
 	v := Verdict{Tone: Done, Lines: []Line{f.calls(), f.beats(), f.lanes(), f.skills(), f.budgets(), f.coordinator()}}
@@ -113,6 +113,16 @@ func (f *Facts) operatorStop() *halt.Switch {
 	return nil
 }
 
+// modelStop returns a kill switch that stops a model; nil: none does.
+func (f *Facts) modelStop() *halt.Switch {
+	for _, k := range f.Switches {
+		if k.Scope == halt.Model {
+			return &k
+		}
+	}
+	return nil
+}
+
 // success returns the share of calls that succeeded, in per cent.
 func (f *Facts) success() float64 { return 100 * float64(f.Succeeded) / float64(max(1, f.Calls)) }
 
@@ -136,6 +146,10 @@ func (f *Facts) calls() Line {
 	case f.waitsLong():
 		l.Tone, l.Text, l.Link = Warn, "A call waits for a person", "approvals"
 		l.Detail = "for " + ago(f.Now.Sub(*f.Oldest))
+	default:
+		if stop := f.modelStop(); stop != nil {
+			l.Tone, l.Text, l.Detail, l.Link = Warn, "Model "+stop.Target+" is stopped", "by "+who(stop.SetBy), "skills"
+		}
 	}
 	return l
 }

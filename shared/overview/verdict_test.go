@@ -71,6 +71,9 @@ func TestTheVerdictFollowsItsRules(t *testing.T) {
 		"flowpilot is stopped": {func(f *Facts) {
 			f.Switches = halt.Switches{{Scope: halt.Agent, Target: "flowpilot", SetBy: "user:ada"}}
 		}, Warn, "It works, with 1 warning", 1},
+		"a model is stopped": {func(f *Facts) {
+			f.Switches = halt.Switches{{Scope: halt.Model, Target: "large", SetBy: "user:ada"}}
+		}, Warn, "It works, with 1 warning", 0},
 		"another agent is stopped": {func(f *Facts) { f.Switches = halt.Switches{{Scope: halt.Agent, Target: "scout"}} }, Done, "It works", -1},
 		"beats are due":            {func(f *Facts) { f.Beats[0].Ended = now.Add(-time.Hour) }, Done, "It works", -1},
 		"beats are missing":        {func(f *Facts) { f.Beats[0].Ended = now.Add(-time.Hour - time.Second) }, Failed, "It does not work", 1},
