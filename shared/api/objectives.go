@@ -169,7 +169,7 @@ func (s *server) createObjective(ctx context.Context, in *struct {
 
 // objectives returns the operations that people perform on objectives.
 func (s *server) objectives() *objective.Admin {
-	return objective.NewAdmin(s.Objectives, s.Lanes, s.Runs)
+	return objective.NewAdmin(s.Objectives, s.Lanes, s.Runs, s.Threads.Release)
 }
 
 // patchObjective changes the given fields of an objective. It is called by the Engine Room and by

@@ -157,7 +157,8 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
 
 -- name: Cancel
 UPDATE executions SET status = 'cancelled', error = $3, updated_at = lk_now(), ended_at = lk_now()
- WHERE workspace_id = $1 AND subject = $2 AND status IN ('running', 'waiting', 'parked');
+ WHERE workspace_id = $1 AND subject = $2 AND status IN ('running', 'waiting', 'parked')
+RETURNING id;
 
 -- name: CancelAgain
 UPDATE executions SET error = $3, updated_at = lk_now()

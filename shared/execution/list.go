@@ -80,9 +80,11 @@ func (s *Store) Children(ctx context.Context, ws db.Workspace, id string) ([]Exe
 
 // Cancel queues the end of the unfinished execution on a subject, if there is one. Call it in the
 // transaction that ends the hold of that execution, so that the execution writes nothing
-// afterwards.
-func (s *Store) Cancel(b *db.Batch, subject lane.Name, why string) {
-	b.Exec(s.q.Cancel, subject, why)
+// afterwards. It returns the id of that execution.
+func (s *Store) Cancel(b *db.Batch, subject lane.Name, why string) *[]string {
+	ended := new([]string)
+	b.Each(db.Append(ended, func(scan db.Scan, id *string) error { return scan(id) }), s.q.Cancel, subject, why)
+	return ended
 }
 
 // CancelAgain queues another reason for which a cancelled execution was cancelled.

@@ -29,13 +29,16 @@ var (
 // end the hold and the execution.
 type Admin struct {
 	*Store
-	lanes *lane.Store
-	runs  *execution.Store
+	lanes   *lane.Store
+	runs    *execution.Store
+	release func(ctx context.Context, tx execution.Tx, execution string) (int, error)
 }
 
-// NewAdmin returns an Admin of the stores.
-func NewAdmin(s *Store, lanes *lane.Store, runs *execution.Store) *Admin {
-	return &Admin{s, lanes, runs}
+// NewAdmin returns an Admin of the stores. release releases the threads of an execution that has ended.
+func NewAdmin(
+	s *Store, lanes *lane.Store, runs *execution.Store, release func(ctx context.Context, tx execution.Tx, execution string) (int, error),
+) *Admin {
+	return &Admin{s, lanes, runs, release}
 }
 
 // Patch is a change of an objective. A nil field stays as it is.
@@ -103,8 +106,9 @@ func (a *Admin) ReplaceSteps(ctx context.Context, tx *db.Tx, o Objective, steps 
 		return Objective{}, ErrChanged
 	}
 	a.addSteps(tx.Later(), o.ID, versions[0], steps)
-	a.runs.Cancel(tx.Later(), hold.Lane, "a person replaced the plan")
-	a.lanes.ReleaseIn(tx.Later(), hold)
+	if err := a.cancel(ctx, tx, hold, "a person replaced the plan"); err != nil {
+		return Objective{}, fmt.Errorf("plan objective %s: %w", o.ID, err)
+	}
 	return a.read(ctx, tx, o.ID)
 }
 
@@ -122,8 +126,24 @@ func (a *Admin) Delete(ctx context.Context, tx *db.Tx, id string) error {
 	if err != nil {
 		return fmt.Errorf("delete objective %s: %w", id, err)
 	}
-	a.runs.Cancel(tx.Later(), hold.Lane, "its objective was deleted")
+	if err := a.cancel(ctx, tx, hold, "its objective was deleted"); err != nil {
+		return fmt.Errorf("delete objective %s: %w", id, err)
+	}
+	return nil
+}
+
+// cancel ends the execution that works on an objective, and releases its threads and the objective's lane.
+func (a *Admin) cancel(ctx context.Context, tx *db.Tx, hold *lane.Hold, why string) error {
+	ended := a.runs.Cancel(tx.Later(), hold.Lane, why)
 	a.lanes.ReleaseIn(tx.Later(), hold)
+	if err := tx.Flush(ctx); err != nil {
+		return err
+	}
+	for _, id := range *ended {
+		if _, err := a.release(ctx, tx, id); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -358,6 +359,9 @@ func TestABeatAtWorkOnAReplacedPlan(t *testing.T) {
 		if got, err := w.runs.Get(t.Context(), w.Workspace, e.ID); err != nil || got.Status != execution.Cancelled {
 			t.Errorf("the run is %+v (%v)", got, err)
 		}
+		if !slices.Equal(*w.ended, []string{e.ID}) {
+			t.Errorf("the threads of %v were released", *w.ended)
+		}
 		next, _ := w.beat(t, id) // the lane is free, and the subject has no unfinished execution
 		if err := w.lanes.Release(t.Context(), next); err != nil {
 			t.Error(err)
@@ -395,6 +399,9 @@ func TestABeatAtWorkOnADeletedObjective(t *testing.T) {
 		}
 		if got, err := w.runs.Get(t.Context(), w.Workspace, e.ID); err != nil || got.Status != execution.Cancelled {
 			t.Errorf("the run is %+v (%v)", got, err)
+		}
+		if !slices.Equal(*w.ended, []string{e.ID}) {
+			t.Errorf("the threads of %v were released", *w.ended)
 		}
 		if err := drop(w); !errors.Is(err, db.ErrNoRows) {
 			t.Errorf("once more: %v", err)

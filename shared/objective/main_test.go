@@ -25,16 +25,20 @@ type world struct {
 	lanes  *lane.Store
 	runs   *execution.Store
 	skills *skill.Set
+	ended  *[]string // executions whose threads were released
 }
 
 func newWorld(t testing.TB, e dbtest.Env) world {
 	t.Helper()
-	w := world{Env: e}
+	w := world{Env: e, ended: new([]string)}
 	var err1, err2, err3, err4 error
 	w.s, err1 = objective.New(e.DB, ids)
 	w.lanes, err2 = lane.New(e.DB)
 	w.runs, err4 = execution.New(e.DB)
-	w.admin = objective.NewAdmin(w.s, w.lanes, w.runs)
+	w.admin = objective.NewAdmin(w.s, w.lanes, w.runs, func(_ context.Context, _ execution.Tx, id string) (int, error) {
+		*w.ended = append(*w.ended, id)
+		return 0, nil
+	})
 	all, err := objective.Skills(w.s)
 	w.skills, err3 = skill.NewSet(all...)
 	if err := errors.Join(err, err1, err2, err3, err4); err != nil {

@@ -130,7 +130,7 @@ func TestAnObjectivePlannedTooOftenIsPlannedAgainOnceResumed(t *testing.T) {
 			w.plan(t, id)
 		}
 		w.beat(t, slot(1))
-		admin := objective.NewAdmin(w.Objectives, w.Lanes, w.Runs)
+		admin := objective.NewAdmin(w.Objectives, w.Lanes, w.Runs, w.Threads.Release)
 		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 			_, _, err := admin.Resume(ctx, tx, id)
 			return err
