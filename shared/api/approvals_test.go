@@ -278,3 +278,33 @@ func FuzzMisfits(f *testing.F) {
 		}
 	})
 }
+
+// TestADeletedObjectiveAsksNobody: what waits of it is rejected, and what waits of others is not.
+func TestADeletedObjectiveAsksNobody(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var o struct{ ID string }
+		w.must(t, 201, http.MethodPost, "/api/v1/objectives", `{"title":"Greet"}`, &o)
+		other := w.waits(t, "ada")
+		var id string
+		request := lane.Request{Workspace: w.Workspace, Lane: lane.Objective(o.ID), Holder: "test"}
+		err := w.Lanes.Do(t.Context(), request, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
+			return w.Lanes.InHold(ctx, h, func(ctx context.Context, tx lane.Tx) (err error) {
+				id, err = w.Approvals.Request(ctx, tx, approval.Approval{
+					Skill: "greet", Arguments: []byte(`{"name":"bob"}`), Execution: ids(), Call: "1", Subject: h.Lane,
+					Agent: "flowpilot", Surface: trace.Heartbeat, Trace: w.Traces.New(trace.Heartbeat),
+				})
+				return err
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.must(t, 204, http.MethodDelete, "/api/v1/objectives/"+o.ID, "", nil)
+		for id, want := range map[string]string{id: "rejected", other: "pending"} {
+			var is struct{ Status, Reason, DecidedBy string }
+			if w.must(t, 200, http.MethodGet, "/api/v1/approvals/"+id, "", &is); is.Status != want || want == "rejected" && is.Reason != "the objective was deleted" {
+				t.Errorf("%+v, want %s", is, want)
+			}
+		}
+	})
+}

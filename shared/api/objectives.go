@@ -11,6 +11,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/turn/telling"
 )
@@ -304,7 +305,11 @@ func (s *server) resumeObjective(ctx context.Context, in *struct {
 // scripts.
 func (s *server) deleteObjective(ctx context.Context, in *IDPath) (*struct{}, error) {
 	return nil, s.change(ctx, "objective.delete", func(ctx context.Context, tx *db.Tx) error {
-		return s.objectives().Delete(ctx, tx, in.ID)
+		if err := s.objectives().Delete(ctx, tx, in.ID); err != nil {
+			return err
+		}
+		by, _ := auth.From(ctx)
+		return s.Approvals.RejectFor(ctx, tx, lane.Objective(in.ID), principal(by), "the objective was deleted")
 	}, "objective", in.ID)
 }
 

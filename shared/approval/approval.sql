@@ -60,6 +60,12 @@ UPDATE approvals SET status = 'rejected', reason = $3, decided_at = lk_now(), de
 RETURNING id, skill, skill_id, arguments, digest, why, execution_id, call_id, subject, agent, surface, trace_id, status, reason,
   edited_arguments, result, error, requested_at, expires_at, decided_at, decided_by, started_at, executed_at, trust = 'outside';
 
+-- name: RejectFor
+UPDATE approvals SET status = 'rejected', reason = $3, decided_at = lk_now(), decided_by = $4
+ WHERE workspace_id = $1 AND subject = $2 AND status = 'pending' AND expires_at > (SELECT lk_now())
+RETURNING id, skill, skill_id, arguments, digest, why, execution_id, call_id, subject, agent, surface, trace_id, status, reason,
+  edited_arguments, result, error, requested_at, expires_at, decided_at, decided_by, started_at, executed_at, trust = 'outside';
+
 -- name: Expire
 UPDATE approvals SET status = 'expired', decided_at = lk_now()
  WHERE workspace_id = $1 AND status = 'pending'

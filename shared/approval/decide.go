@@ -10,6 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -127,6 +128,18 @@ func (s *Store) RejectIn(ctx context.Context, tx execution.Tx, id, by, reason st
 	}
 	s.rejected(ctx, tx, decided[0])
 	return decided[0], nil
+}
+
+// RejectFor denies all calls of a subject that wait.
+func (s *Store) RejectFor(ctx context.Context, tx execution.Tx, subject lane.Name, by, reason string) error {
+	var decided []Approval
+	if err := tx.Each(ctx, collect(&decided), s.q.RejectFor, subject, activity.Text(reason), by); err != nil {
+		return fmt.Errorf("reject the calls of %s: %w", subject, err)
+	}
+	for _, a := range decided {
+		s.rejected(ctx, tx, a)
+	}
+	return nil
 }
 
 func (s *Store) reject(ctx context.Context, tx execution.Tx, decided *[]Approval, id, by, reason string) error {

@@ -26,6 +26,7 @@ type queries struct {
 	Get, List, Pending      db.Query
 	History, Readings       db.Query
 	Approve, Reject, Expire db.Query
+	RejectFor               db.Query
 	Start, Execute          db.Query
 }
 

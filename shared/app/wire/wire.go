@@ -194,7 +194,10 @@ func (s *Surfaces) stores() error {
 	s.Approvals, err = approval.New(approval.Deps{
 		DB: d, Workspaces: s.Workspaces, Outbox: s.Outbox, Activity: s.Activity, Skills: s.offered, Switches: s.switches, IDs: ids,
 		Over: func(ctx context.Context, ws db.Workspace, of approval.Approval) (string, error) {
-			return s.Work.Over(ctx, ws, of)
+			if why, err := s.Work.Over(ctx, ws, of); why != "" || err != nil {
+				return why, err
+			}
+			return s.Heartbeat.Over(ctx, ws, of)
 		},
 		Settled: func(ctx context.Context, b *db.Batch, of approval.Approval) {
 			s.Operate.Decided(ctx, b, of)

@@ -290,6 +290,90 @@ func TestAStepThatIsDoneWaitsForNobody(t *testing.T) {
 	})
 }
 
+// TestAnObjectiveThatIsOverMakesNoCall: a person completed or deleted it while its run waited for another person. What
+// nobody has decided is rejected.
+func TestAnObjectiveThatIsOverMakesNoCall(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		for _, c := range []struct {
+			deleted, approved bool
+			status            approval.Status
+			why               string
+		}{
+			{false, true, approval.Executed, "its objective is completed"},
+			{false, false, approval.Rejected, ""},
+			{true, true, approval.Executed, "its objective is gone"},
+		} {
+			k, ran := counting("pay")
+			k.RequiresApproval = true
+			w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
+				if tk.Kind == "advance" && tk.Answers == 0 {
+					return llmtest.Call("pay", "{}"), nil
+				}
+				return llmtest.Say("that is all"), nil
+			}), k)
+			w.Workspace = dbtest.NewWorkspace(t, w.DB)
+			w.set(t, `{}`)
+			w.Reason.Approvals = waiting{w.Approvals}
+			w.Approvals.Skills = w.Skills
+			id := w.plan(t, w.addObjective(t, "pay the bill", 5), "pay")
+			w.beat(t, slot(1))
+			pending, _, err := w.Approvals.List(t.Context(), w.Workspace, approval.Filter{Limit: 5})
+			if err != nil || len(pending) != 1 {
+				t.Fatal(pending, err)
+			}
+			if c.approved {
+				must(w.Approvals.Approve(t.Context(), w.Workspace, pending[0].ID, "user:ada", nil))(t)
+			}
+			admin := objective.NewAdmin(w.Objectives, w.Lanes, w.Runs, w.Threads.Release)
+			err = w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				if c.deleted {
+					return admin.Delete(ctx, tx, id)
+				}
+				_, _, err := admin.Complete(ctx, tx, id, "paid in cash")
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !c.approved {
+				w.beat(t, slot(2))
+			}
+			w.drain(t)
+			is := must(w.Approvals.Get(t.Context(), w.Workspace, pending[0].ID))(t)
+			if *ran != 0 || is.Status != c.status || is.Error != c.why {
+				t.Errorf("%+v: made %d times, it is %+v", c, *ran, is)
+			}
+		}
+	})
+}
+
+// TestACallOfADoneStepIsMade: its run completed the objective while the call waited.
+func TestACallOfADoneStepIsMade(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		k, ran := counting("pay")
+		k.RequiresApproval = true
+		w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
+			if tk.Kind == "advance" && tk.Answers == 0 && tk.Step.Title == "pay" {
+				return llmtest.Call("pay", "{}", "advance_plan", fmt.Sprintf(`{"objectiveId": %q, "step": 1, "result": "asked"}`, tk.Objective.ID)), nil
+			}
+			return obedient(ctx, tk)
+		}), k)
+		w.Reason.Approvals = waiting{w.Approvals}
+		w.Approvals.Skills = w.Skills
+		id := w.plan(t, w.addObjective(t, "pay the bill", 5), "pay", "close")
+		w.beat(t, slot(1))
+		w.beat(t, slot(2))
+		pending, _, err := w.Approvals.List(t.Context(), w.Workspace, approval.Filter{Limit: 5})
+		if err != nil || len(pending) != 1 || w.objective(t, id).Status != objective.Completed {
+			t.Fatal(pending, err)
+		}
+		must(w.Approvals.Approve(t.Context(), w.Workspace, pending[0].ID, "user:ada", nil))(t)
+		if w.drain(t); *ran != 1 {
+			t.Errorf("made %d times", *ran)
+		}
+	})
+}
+
 // meter reserves in budgets, like package app.
 type meter struct{ *budget.Store }
 

@@ -6,9 +6,11 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -146,7 +148,32 @@ func (p *objectiveWork) adopt(in input) {
 	}
 }
 
-// drop ends open executions whose objective or plan is gone.
+// Over returns why a call of an objective is not made although it was approved: the objective was deleted, or a person
+// completed it while a run of it waited. It is empty for any other call: a run may complete its objective with a call
+// that still waits.
+func (h *Heartbeat) Over(ctx context.Context, ws db.Workspace, of approval.Approval) (string, error) {
+	id, ok := lane.ObjectiveOf(of.Subject)
+	if !ok {
+		return "", nil
+	}
+	var b db.Batch
+	found, open := h.Objectives.GetIn(&b, id), h.Runs.Unfinished(&b, of.Subject)
+	if err := h.DB.Read(ctx, ws, &b); err != nil {
+		return "", fmt.Errorf("read the objective of approval %s: %w", of.ID, err)
+	}
+	switch {
+	case len(*found) == 0:
+		return "its objective is gone", nil
+	case (*found)[0].Status == objective.Completed && slices.ContainsFunc(*open, waits):
+		return "its objective is completed", nil
+	}
+	return "", nil
+}
+
+func waits(e execution.Execution) bool { return e.Status == execution.Waiting }
+
+// drop ends open executions whose objective or plan is gone. What waits for people is rejected if one of them has
+// completed the objective.
 func (p *objectiveWork) drop(ctx context.Context, s *work.Start) error {
 	status := execution.Cancelled
 	if p.objective.Status == objective.Completed {
@@ -162,6 +189,9 @@ func (p *objectiveWork) drop(ctx context.Context, s *work.Start) error {
 		}
 	}
 	p.dropped = s.Open
+	if p.objective.Status == objective.Completed && slices.ContainsFunc(s.Open, waits) {
+		return p.Approvals.RejectFor(ctx, s.Tx, p.name, "heartbeat", p.dropWhy)
+	}
 	return nil
 }
 
