@@ -13,7 +13,7 @@ SELECT count(*) = 0 FROM agent_objectives WHERE workspace_id = $1 AND id = $2;
 
 -- name: Due
 -- Active objectives by priority, each with the next step of its plan. A plan with a failed step is
--- stale and has no next step.
+-- stale and has no next step. Those whose run waits for a person come last: they take no room from others.
 SELECT o.id, o.title, o.priority, o.plan_version,
        (SELECT CASE WHEN max(CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END) = 1 THEN NULL
                     ELSE min(CASE WHEN s.status = 'pending' THEN s.number END) END
@@ -21,7 +21,12 @@ SELECT o.id, o.title, o.priority, o.plan_version,
          WHERE s.workspace_id = o.workspace_id AND s.objective_id = o.id AND s.plan_version = o.plan_version)
   FROM agent_objectives o
  WHERE o.workspace_id = $1 AND o.status = 'active'
- ORDER BY o.priority DESC, o.created_at, o.id
+ ORDER BY CASE WHEN 'objective:' || CAST(o.id AS text) IN (
+            SELECT a.subject
+              FROM approvals a
+              JOIN executions e ON e.workspace_id = a.workspace_id AND e.subject = a.subject AND e.status = 'waiting'
+             WHERE a.workspace_id = $1 AND a.status = 'pending' AND a.expires_at > (SELECT lk_now())) THEN 1 ELSE 0 END,
+          o.priority DESC, o.created_at, o.id
  LIMIT $2;
 
 -- name: Get

@@ -374,6 +374,50 @@ func TestACallOfADoneStepIsMade(t *testing.T) {
 	})
 }
 
+// TestAnObjectiveThatWaitsLeavesRoom: those that a beat can work on come first, whatever their priority.
+func TestAnObjectiveThatWaitsLeavesRoom(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		k, _ := counting("pay")
+		k.RequiresApproval = true
+		w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
+			switch {
+			case tk.Kind == "advance" && tk.Answers == 0 && tk.Step.Title == "pay":
+				return llmtest.Call("pay", "{}"), nil
+			case tk.Kind == "advance" && tk.Step.Title == "pay":
+				return llmtest.Say("that is all"), nil
+			}
+			return obedient(ctx, tk)
+		}), k)
+		w.Reason.Approvals = waiting{w.Approvals}
+		high := w.plan(t, w.addObjective(t, "pay the bill", 9), "pay")
+		low := w.plan(t, w.addObjective(t, "x", 5), "one", "two", "three")
+		first := func() string {
+			t.Helper()
+			var b db.Batch
+			due := w.Objectives.Due(&b, 1)
+			if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil || len(*due) != 1 {
+				t.Fatal(*due, err)
+			}
+			return (*due)[0].ID
+		}
+		if got := first(); got != high {
+			t.Errorf("before it waits %s is first", got)
+		}
+		w.beat(t, slot(1))
+		if got := first(); got != low {
+			t.Errorf("while it waits %s is first", got)
+		}
+		pending, _, err := w.Approvals.List(t.Context(), w.Workspace, approval.Filter{Limit: 5})
+		if err != nil || len(pending) != 1 {
+			t.Fatal(pending, err)
+		}
+		must(w.Approvals.Reject(t.Context(), w.Workspace, pending[0].ID, "user:ada", "too dear"))(t)
+		if got := first(); got != high {
+			t.Errorf("when it is decided %s is first", got)
+		}
+	})
+}
+
 // meter reserves in budgets, like package app.
 type meter struct{ *budget.Store }
 
