@@ -288,7 +288,7 @@ func TestAnAutomationRunsOnceAtATime(t *testing.T) {
 		if w.must(t, 200, http.MethodPost, automationsPath+"/a/run", "", nil); !held {
 			t.Error("a beat could run it at the same time")
 		}
-		if beat, err = w.Lanes.Acquire(t.Context(), request()); err != nil {
+		if _, err = w.Lanes.Acquire(t.Context(), request()); err != nil {
 			t.Errorf("afterwards: %v", err)
 		}
 	})
