@@ -23,12 +23,10 @@ RACE_FLAGS ?= -gcflags='modernc.org/...=-race=false'
 # skips that pass.
 FAULTS ?= ./shared/fault ./shared/work ./shared/approval
 
-# What `make test` tests, and how. `make check` has vetted the code. The tests of a package wait now and
-# then for a disk, a timer or a process: two processors are kept busy by three packages at a time.
-# They begin in the order of this list, and turn would be the last of the long ones.
+# What `make test` tests, and how. `make check` has vetted the code. Packages
+# begin in the order of this list, and turn would be the last of the long ones.
 PKGS       ?= ./shared/turn ./...
-AT_A_TIME  ?= $(if $(filter 2,$(shell getconf _NPROCESSORS_ONLN)),-p 3)
-TEST_FLAGS ?= -timeout 30m -vet=off $(AT_A_TIME)
+TEST_FLAGS ?= -timeout 30m -vet=off
 
 # The checks, the tests and the binaries are compiled in one way, so that each package is compiled
 # once for all of them. Without symbols the tests are linked in half the time. Without HTTP/2 a binary is
