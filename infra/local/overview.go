@@ -81,6 +81,7 @@ func (o seen) print(p paper) {
 	}
 	p.print(true, span{plain, "Needs you:"})
 	for _, n := range o.Needs {
-		p.print(true, span{yellow, fmt.Sprintf("  %-9s", n.Kind)}, span{plain, n.Title}, span{dim, "  " + cmp.Or(causes[n.Why], n.Why) + "  " + n.ID})
+		p.print(true, span{yellow, fmt.Sprintf("  %-9s", n.Kind)}, span{plain, n.Title},
+			span{dim, "  " + cmp.Or(causes[n.Why], n.Why) + "  " + n.ID})
 	}
 }

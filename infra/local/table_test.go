@@ -68,9 +68,10 @@ func TestListings(t *testing.T) {
 // TestListingsShowNoCodes: lists are words with commas, and whose fault an error is stands in words.
 func TestListingsShowNoCodes(t *testing.T) {
 	for name, want := range map[string][2]string{
-		"site-keys": {`{"items":[{"name":"shop","origins":["https://shop.example","https://www.shop.example"]}]}`, "https://shop.example, https://www.shop.example"},
-		"heals":     {`{"items":[{"skill":"shop_status","code":"theirs"}]}`, "its server"},
-		"failures":  {`{"items":[{"kind":"task","why":"dependency_failed"}]}`, "what it depends on failed"},
+		"site-keys": {`{"items":[{"name":"shop","origins":["https://shop.example","https://www.shop.example"]}]}`,
+			"https://shop.example, https://www.shop.example"},
+		"heals":    {`{"items":[{"skill":"shop_status","code":"theirs"}]}`, "its server"},
+		"failures": {`{"items":[{"kind":"task","why":"dependency_failed"}]}`, "what it depends on failed"},
 	} {
 		p, out := sheet(200)
 		for _, r := range resources() {
@@ -111,7 +112,8 @@ func TestTheOverviewTellsLessThanACent(t *testing.T) {
 
 func TestTheOverviewTellsNoCodes(t *testing.T) {
 	var o seen
-	if err := json.Unmarshal([]byte(`{"needs":[{"kind":"failure","title":"Count the stock","why":"dependency_failed","id":"x"}]}`), &o); err != nil {
+	told := `{"needs":[{"kind":"failure","title":"Count the stock","why":"dependency_failed","id":"x"}]}`
+	if err := json.Unmarshal([]byte(told), &o); err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder

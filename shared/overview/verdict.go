@@ -2,6 +2,7 @@ package overview
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,30 +96,23 @@ func (f *Facts) Verdict() Verdict {
 
 // Stop returns the kill switch that stops the workspace; nil: none does.
 func (f *Facts) Stop() *halt.Switch {
-	for _, k := range f.Switches {
-		if k.Scope == halt.Workspace {
-			return &k
-		}
-	}
-	return nil
+	return f.stop(func(k halt.Switch) bool { return k.Scope == halt.Workspace })
 }
 
 // operatorStop returns the kill switch that stops the agent that beats work as; nil: none does.
 func (f *Facts) operatorStop() *halt.Switch {
-	for _, k := range f.Switches {
-		if k.Scope == halt.Agent && k.Target == activity.Operator {
-			return &k
-		}
-	}
-	return nil
+	return f.stop(func(k halt.Switch) bool { return k.Scope == halt.Agent && k.Target == activity.Operator })
 }
 
 // modelStop returns a kill switch that stops a model; nil: none does.
 func (f *Facts) modelStop() *halt.Switch {
-	for _, k := range f.Switches {
-		if k.Scope == halt.Model {
-			return &k
-		}
+	return f.stop(func(k halt.Switch) bool { return k.Scope == halt.Model })
+}
+
+// stop returns the first kill switch that fits; nil: none does.
+func (f *Facts) stop(fits func(halt.Switch) bool) *halt.Switch {
+	if i := slices.IndexFunc(f.Switches, fits); i >= 0 {
+		return &f.Switches[i]
 	}
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 
 // pageTests are the tests of the frame, and of Overview, Activity, Traces and Console.
 var pageTests = []func(*room){
-	frame, firstLoad, oneWorkspace, keepsWhatItHas, failures, leftTheFilter, overview, overviewTells, dayInHours, followsLive, filtersInTheAddress, waterfall, compareTwo, replayAndFork, console, palette, keyboardOnly, statuses, routes,
+	frame, firstLoad, oneWorkspace, keepsWhatItHas, failures, leftTheFilter, overview, overviewTells,
+	dayInHours, followsLive, filtersInTheAddress, waterfall, compareTwo, replayAndFork, console, palette, keyboardOnly, statuses, routes,
 	standaloneOf("overview", "activity", "traces", "console", "tasks", "tasks?view=list"),
 	standaloneOf("objectives", "automations", "agents", "approvals", "failures", "lanes"),
 	standaloneOf("threads", "skills", "spend", "memory", "webhooks"),
