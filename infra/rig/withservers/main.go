@@ -24,6 +24,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig/servers"
 )
 
+// maxConnections is more than the packages need that go test runs at a time.
+const maxConnections = 400
+
 func main() {
 	code, err := run(context.Background(), os.Args[1:])
 	if err != nil {
@@ -47,7 +50,7 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	starting, started := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	set, err := servers.Start(starting, servers.Options{
-		Postgres:     servers.PostgresOptions{Fast: !*durable},
+		Postgres:     servers.PostgresOptions{Fast: !*durable, MaxConnections: maxConnections},
 		AllowMissing: os.Getenv("CI") == "",
 	})
 	started()
