@@ -18,6 +18,7 @@ import (
 type changes struct {
 	AddActivity, AddBareActivity               db.Query
 	AddExecution, SetExecution, SpendExecution db.Query
+	AddEnded                                   db.Query
 	AddApproval, SetApproval                   db.Query
 	AddSkill, SetSkill                         db.Query
 	AddAutomation, SetAutomation               db.Query
@@ -55,6 +56,9 @@ func TestChangesAppendEvents(t *testing.T) {
 			{"SetExecution", []any{"running"}, `execution.resumed trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"running"}`},
 			{"SetExecution", []any{"waiting"}, `execution.waiting trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"waiting"}`},
 			{"SetExecution", []any{"completed"}, `execution.completed trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"completed"}`},
+		},
+		"execution that ended": {
+			{"AddEnded", nil, `execution.completed trace {"agent":"ada","surface":"hb","subject":"heartbeat","status":"completed"}`},
 		},
 		"step": {
 			{"AddExecution", nil, `execution.started trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"running"}`},
@@ -192,7 +196,8 @@ func changesOf(t testing.TB) map[string]db.Query {
 	load(t, "sources", &c)
 	all := map[string]db.Query{}
 	for _, q := range []db.Query{
-		c.AddActivity, c.AddBareActivity, c.AddExecution, c.SetExecution, c.SpendExecution, c.AddApproval, c.SetApproval, c.AddSkill, c.SetSkill,
+		c.AddActivity, c.AddBareActivity, c.AddExecution, c.SetExecution, c.SpendExecution, c.AddEnded, c.AddApproval, c.SetApproval,
+		c.AddSkill, c.SetSkill,
 		c.AddAutomation, c.SetAutomation, c.AddObjective, c.SetObjective, c.SaveMemory, c.ForgetMemory, c.DeleteWorkspace,
 		c.AddStep, c.AddThread, c.LockThread, c.AddMessage, c.AddOutgoing, c.SetOutgoing, c.AddBudget, c.SpendBudget, c.SetBudget,
 		c.AddHeal, c.SetHeal, c.AddSwitch, c.ReleaseSwitch, c.AddLane, c.WantLane,

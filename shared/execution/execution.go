@@ -90,7 +90,8 @@ type Execution struct {
 }
 
 type queries struct {
-	Start, Resume, Spend, Leave       db.Query
+	Start, Record                     db.Query
+	Resume, Spend, Leave              db.Query
 	Uncount                           db.Query
 	Append, Journal                   db.Query
 	Get, Unfinished, Open             db.Query
@@ -132,6 +133,16 @@ func (s *Store) Start(tx lane.Tx, e Execution) error {
 	}
 	tx.Later().Exec(s.q.Start, e.ID, e.Agent, e.Surface, e.Trace, db.Null(e.Parent), e.Subject, db.Null(e.Slot), e.Cuts, e.Input,
 		db.Null(e.Persona), e.PersonaVersion)
+	return nil
+}
+
+// Record queues the row of an execution that began and completed in the transaction of tx, which must
+// prove the lane of its subject. Input and parent are not stored.
+func (s *Store) Record(tx lane.Tx, e Execution, result json.RawMessage) error {
+	if err := tx.Proves(e.Subject); err != nil {
+		return fmt.Errorf("record execution: %w", err)
+	}
+	tx.Later().Exec(s.q.Record, e.ID, e.Agent, e.Surface, e.Trace, e.Subject, db.Null(e.Slot), result)
 	return nil
 }
 

@@ -26,6 +26,10 @@ SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, $10, CAST($11 AS text),
             THEN coalesce(CAST($12 AS integer), (SELECT max(p.version) FROM personas p WHERE p.workspace_id = $1 AND p.name = CAST($11 AS text)), 0) END,
        lk_now(), lk_now();
 
+-- name: Record
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, subject, slot, status, input, result, created_at, updated_at, ended_at)
+SELECT $1, $2, $3, $4, $5, $6, $7, 'completed', '{}', $8, n.now, n.now, n.now FROM (SELECT lk_now() AS now) AS n;
+
 -- name: Resume
 -- To wait for a person is no attempt. Only what was running has been cut off.
 UPDATE executions SET status = 'running', attempt = attempt + CASE status WHEN 'waiting' THEN 0 ELSE 1 END,

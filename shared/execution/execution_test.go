@@ -47,6 +47,31 @@ func TestAnExecutionIsReadBack(t *testing.T) {
 	})
 }
 
+// TestARecordIsReadBack: what began and completed in one transaction is one row.
+func TestARecordIsReadBack(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		e := newExecution(lane.Heartbeat)
+		e.Slot = "heartbeat:x:2026-11-20T10:30Z"
+		w.must(t, w.hold(t, lane.Heartbeat), func(_ context.Context, tx lane.Tx) error {
+			return w.runs.Record(tx, e, json.RawMessage(`{"outcome": "idle"}`))
+		})
+		got := w.get(t, e.ID)
+		if got.EndedAt == nil || *got.EndedAt != got.CreatedAt || got.UpdatedAt != got.CreatedAt || time.Since(got.CreatedAt).Abs() > time.Minute {
+			t.Errorf("created %s, updated %s, ended %v", got.CreatedAt, got.UpdatedAt, got.EndedAt)
+		}
+		want := e
+		want.Status, want.Input, want.Result = execution.Completed, json.RawMessage("{}"), got.Result
+		want.CreatedAt, want.UpdatedAt, want.EndedAt = got.CreatedAt, got.UpdatedAt, got.EndedAt
+		if diff := cmp.Diff(want, got); diff != "" || string(got.Result) != `{"outcome": "idle"}` {
+			t.Errorf("result %s\n%s", got.Result, diff)
+		}
+		err := w.try(t, w.hold(t, subject), func(_ context.Context, tx lane.Tx) error { return w.runs.Record(tx, e, nil) })
+		if err == nil {
+			t.Error("it is recorded under the hold of another lane")
+		}
+	})
+}
+
 // TestAReasonMayBeAnyBytes: what failed may say what no database stores.
 func TestAReasonMayBeAnyBytes(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {

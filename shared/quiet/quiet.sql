@@ -35,11 +35,12 @@ SELECT EXISTS (SELECT 1 FROM agent_objectives WHERE workspace_id = $1 AND status
              AND created_at > lk_plus((SELECT lk_now()), 0 - CAST($7 AS bigint))
            LIMIT $6) AS failed) >= $6
     OR EXISTS (SELECT 1 FROM kill_switches WHERE workspace_id = $1 AND released_at IS NULL AND scope IN ('workspace', 'agent')),
-       lk_now(), (SELECT min(created_at) FROM agent_activity WHERE workspace_id = $1),
+       lk_now(), (SELECT created_at FROM agent_activity WHERE workspace_id = $1 ORDER BY created_at LIMIT 1),
        (SELECT created_at FROM events WHERE workspace_id = $1 ORDER BY xid, id LIMIT 1),
-       (SELECT min(created_at) FROM outbox WHERE workspace_id = $1 AND status IN ('sent', 'failed', 'superseded', 'expired', 'dead')),
-       (SELECT min(created_at) FROM agent_usage_logs WHERE workspace_id = $1),
-       (SELECT min(expires_at) FROM idempotency_keys WHERE workspace_id = $1),
+       (SELECT created_at FROM outbox WHERE workspace_id = $1 AND status IN ('sent', 'failed', 'superseded', 'expired', 'dead')
+         ORDER BY created_at LIMIT 1),
+       (SELECT created_at FROM agent_usage_logs WHERE workspace_id = $1 ORDER BY created_at LIMIT 1),
+       (SELECT expires_at FROM idempotency_keys WHERE workspace_id = $1 ORDER BY expires_at LIMIT 1),
        r.at, (SELECT a.created_at FROM agent_activity a
                WHERE a.workspace_id = $1 AND a.created_at > r.since
                  AND a.skill_name NOT LIKE 'heartbeat%' AND a.skill_name NOT LIKE '(%'

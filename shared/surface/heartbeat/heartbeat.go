@@ -336,13 +336,8 @@ func (l snapshot) loose() []objective.Due {
 func (b *beat) idle(ctx context.Context) error {
 	b.report.Outcome, b.report.ExecutionID = Idle, b.tick.ExecutionID
 	b.alert(ctx)
-	err := b.Lanes.InHold(ctx, b.hold, func(ctx context.Context, tx lane.Tx) error {
-		b.exec = b.execution()
-		if err := b.Runs.Start(tx, b.exec); err != nil {
-			return err
-		}
-		return b.close(ctx, tx)
-	})
+	b.exec = b.execution()
+	err := b.Lanes.InHold(ctx, b.hold, b.close)
 	if err == nil {
 		b.beginSpan(ctx, false)
 	}
@@ -451,11 +446,16 @@ func (b *beat) close(ctx context.Context, tx lane.Tx) error {
 	}
 	b.logPhases(b.under(ctx), tx)
 	b.record(b.under(ctx), tx.Later(), activity.Success, took)
-	if b.report.Outcome != Idle {
+	result := encode(b.report.stored())
+	if b.report.Outcome == Idle {
+		if err := b.Runs.Record(tx, b.exec, result); err != nil {
+			return err
+		}
+	} else {
 		b.Outbox.Withdraw(tx.Later(), kickOf(b.exec))
-	}
-	if err := b.Runs.Leave(tx, b.exec, status, encode(b.report.stored()), ""); err != nil {
-		return err
+		if err := b.Runs.Leave(tx, b.exec, status, result, ""); err != nil {
+			return err
+		}
 	}
 	tx.Release(b.Lanes, b.hold)
 	return nil

@@ -12,6 +12,10 @@ VALUES ($1, $2, 'ada', 'op', 'success', 'trace', lk_now());
 INSERT INTO executions (workspace_id, id, agent, surface, trace_id, subject, status, input, created_at, updated_at)
 VALUES ($1, $2, 'ada', 'hb', 'trace', 'objective:1', 'running', '{"in":"SECRET"}', lk_now(), lk_now());
 
+-- name: AddEnded
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, subject, status, input, created_at, updated_at, ended_at)
+VALUES ($1, $2, 'ada', 'hb', 'trace', 'heartbeat', 'completed', '{}', lk_now(), lk_now(), lk_now());
+
 -- name: SetExecution
 UPDATE executions SET status = $3, error = 'SECRET', updated_at = lk_now() WHERE workspace_id = $1 AND id = $2;
 
