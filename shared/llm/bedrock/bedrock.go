@@ -28,9 +28,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime"
-	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/schemas"
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types"
-	"github.com/aws/smithy-go/transport/http/protocol/restjson1"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
@@ -162,7 +160,4 @@ func eachCall(o *bedrockruntime.Options) {
 	if o.Credentials != nil {
 		o.Credentials = credentials{o.Credentials}
 	}
-	// The client's own protocol has one decoder of event streams for all calls. Concurrent calls
-	// would share it.
-	o.Protocol = restjson1.New(schemas.AmazonBedrockFrontendService)
 }

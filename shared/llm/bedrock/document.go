@@ -15,9 +15,11 @@ import (
 // verbatim is a document that is sent as the given JSON. The SDK's own document type converts Go
 // values: it sorts keys, writes {} as null, and omits what it can't encode without an error.
 type verbatim struct {
-	document.Interface // nil; only for its unexported method
+	document.Interface // empty; only for its unexported method
 	json               []byte
 }
+
+func newVerbatim(json []byte) verbatim { return verbatim{document.NewLazyDocument(nil), json} }
 
 // MarshalSmithyDocument implements [document.Interface].
 func (v verbatim) MarshalSmithyDocument() ([]byte, error) { return v.json, nil }
@@ -32,7 +34,7 @@ func inputDocument(arguments llm.Arguments) document.Interface {
 		// The model was told what is wrong with its arguments, so it should see them again.
 		object = encode(map[string]string{rawKey: string(arguments)})
 	}
-	return verbatim{json: bytes.ToValidUTF8(object, []byte("\uFFFD"))}
+	return newVerbatim(bytes.ToValidUTF8(object, []byte("\uFFFD")))
 }
 
 // schemaDocument returns a tool's schema. A tool without a schema takes any object.
@@ -43,7 +45,7 @@ func schemaDocument(parameters json.RawMessage) (document.Interface, error) {
 	if !json.Valid(parameters) {
 		return nil, fmt.Errorf("the schema is not JSON")
 	}
-	return verbatim{json: parameters}, nil
+	return newVerbatim(parameters), nil
 }
 
 // argumentsOf returns the arguments in a document.
