@@ -59,7 +59,7 @@ func coldStarts(ctx context.Context, rounds int) ([]Row, error) {
 	}
 	rows := []Row{
 		ratio("cold start: heartbeat ready over hello world", ready["heartbeat"], ready["hello"], 3, ""),
-		ratio("cold start: webhook ready over hello world", ready["webhook"], ready["hello"], 3, ""),
+		ratio("cold start: webhook ready over hello world", ready["webhook"], ready["hello"], 1.8, ""),
 		ratio("cold start: chat ready over hello world", ready["chat"], ready["hello"], 3, ""),
 		ratio("cold start: worker ready over hello world", ready["worker"], ready["hello"], 0, ""),
 		ratio("cold start: operate ready over hello world", ready["operate"], ready["hello"], 0, ""),
