@@ -43,6 +43,14 @@ func streams(t *testing.T, x template, name string, seconds int) {
 		t.Errorf("the stage is %+v", stage)
 	}
 
+	// What is put behind the output begins with a slash, and so would the end of a function's URL.
+	host := map[string]any{"Fn::Select": []any{2, map[string]any{"Fn::Split": []any{"/", getAtt(name+"Url", "FunctionUrl")}}}}
+	output, _ := x.Outputs[name+"Url"].Value.(map[string]any)
+	branches, _ := output["Fn::If"].([]any)
+	if len(branches) != 3 || !is(branches[2], map[string]any{"Fn::Sub": []any{"https://${Host}", map[string]any{"Host": host}}}) {
+		t.Errorf("the output of the address is %v", branches)
+	}
+
 	url := x.Resources[name+"Url"]
 	if url.Type != "AWS::Lambda::Url" || url.has("InvokeMode") != "RESPONSE_STREAM" || url.Condition != "OnFunctionUrl" {
 		t.Errorf("the function URL is %+v", url)

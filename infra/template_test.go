@@ -61,6 +61,7 @@ type template struct {
 		Assertions    []assertion
 	}
 	Resources map[string]resource
+	Outputs   map[string]struct{ Value any }
 }
 
 type assertion struct{ Assert any }
