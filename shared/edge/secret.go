@@ -18,8 +18,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 )
 
-// readTimeout limits the read of a secret, including its retries. Without it, a call from a VPC that
-// has no route to AWS would hang.
+// readTimeout limits the read of secrets, including its retries. Without it, a call from a VPC that
+// has no route to AWS would hang. A read takes half of the invocation's time at most: the rest is for the
+// work, which goes on with the secrets of before if there are any.
 const readTimeout = 15 * time.Second
 
 // secretLife is how long a sandbox caches its secrets. A secret that was rotated or revoked stays in
@@ -29,6 +30,12 @@ const secretLife = 5 * time.Minute
 // secrets reads the current value of each secret that the configuration names. The keys of the result
 // are ARNs.
 func (s *Sandbox) secrets(ctx context.Context) (map[string]string, error) {
+	limit := readTimeout
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(end)/2)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	refs := s.cfg.SecretRefs()
 	texts, errs := make([]string, len(refs)), make([]error, len(refs))
 	var reading sync.WaitGroup
@@ -69,8 +76,6 @@ func readSecret(ctx context.Context, arn string) (string, error) {
 	if err != nil {
 		return "", &SecretError{Problem: "the AWS SDK can't be configured", Err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
 	out, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(arn)})
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return "", &SecretError{Problem: "the secret can't be read (" + api.ErrorCode() + "): name one of this region by its whole ARN, " +

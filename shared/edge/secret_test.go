@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -257,6 +258,36 @@ func TestSecretsAreReadAgain(t *testing.T) {
 	if got := invoke(); got != after || reads[tokenID] != 4 {
 		t.Errorf("in force is %s, read %v", got, reads)
 	}
+}
+
+// While Secrets Manager does not answer, even the function with the least time, webhook, works with the secrets of
+// before: the read takes no more than a part of the invocation's time.
+func TestAReadThatHangsLeavesTimeForTheWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := sandbox(t, nowhere, "ADMIN_TOKEN_SECRET_ARN="+tokenID)
+		hangs, reads := false, 0
+		s.read = func(ctx context.Context, _ string) (string, error) {
+			reads++
+			if !hangs {
+				return oldest, nil
+			}
+			<-ctx.Done()
+			return "", &SecretError{Problem: "Secrets Manager can't be reached", Err: ctx.Err()}
+		}
+		open := newOpener(s, func(core *app.Core) (string, error) { return core.Config.AdminToken, nil })
+		for n := range 3 {
+			ctx, cancel := context.WithTimeout(invocation(t), 10*time.Second)
+			now, err := open.current(ctx, nil)
+			if err != nil || now.with != oldest || ctx.Err() != nil || reads != min(n, 1)+1 {
+				t.Errorf("request %d: %+v, %v after %d reads; its time: %v", n, now, err, reads, ctx.Err())
+			}
+			cancel()
+			if n == 0 {
+				hangs = true
+				time.Sleep(secretLife) // of the bubble's clock
+			}
+		}
+	})
 }
 
 // An error about a secret names its variable and its ARN, and never its content. After the secret
