@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -73,10 +74,24 @@ func (a *answer) WriteHeader(status int) {
 	for _, name := range []string{"Set-Cookie", "Content-Length", "Connection", "Keep-Alive", "Transfer-Encoding", "Trailer"} {
 		delete(h.Headers, name)
 	}
-	if to := h.Headers["Location"]; strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "//") {
-		h.Headers["Location"] = a.call.prefix + to
+	if to := h.Headers["Location"]; to != "" {
+		h.Headers["Location"] = a.call.location(to)
 	}
 	a.err = a.begin(h)
+}
+
+// location returns the Location of a response as clients must see it, below the stage. A relative one is completed:
+// browsers would resolve it beside the stage where the URL is that of the stage alone, without a slash at its end.
+func (c *call) location(to string) string {
+	u, err := url.Parse(to)
+	switch {
+	case err != nil || c.prefix == "" || u.Scheme != "" || u.Host != "":
+		return to
+	case strings.HasPrefix(to, "/"):
+		return c.prefix + to
+	}
+	at := c.request.URL.EscapedPath()
+	return c.prefix + at[:strings.LastIndexByte(at, '/')+1] + to
 }
 
 // Write implements [http.ResponseWriter].

@@ -168,6 +168,26 @@ func TestLocationHasTheStage(t *testing.T) {
 	}
 }
 
+// A Location that is relative leads to the same place from the address of the stage alone, /live, as from /live/: a
+// browser would look for it beside /live.
+func TestARelativeLocationHasTheStage(t *testing.T) {
+	for _, c := range []struct{ at, whole, to, want string }{
+		{"/", "/live", "engine/overview", "/live/engine/overview"},
+		{"/", "/live/", "docs", "/live/docs"},
+		{"/engine/", "/live/engine/", "overview", "/live/engine/overview"},
+		{"/engine", "/live/engine", "engine/overview?a=b#c", "/live/engine/overview?a=b#c"},
+		{"/engine", "/live/engine", "https://e.example/x", "https://e.example/x"},
+		{"/engine", "/engine", "engine/overview", "engine/overview"}, // of a custom domain
+	} {
+		s, _ := sandbox(t, nowhere)
+		event := with(t, restEvent, `{"path":"`+c.at+`","requestContext":{"stage":"live","path":"`+c.whole+`"}}`)
+		got := ask(t, string(event), serving(s, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", c.to) }))
+		if got.Headers["Location"] != c.want {
+			t.Errorf("at %s, %s became %s", c.whole, c.to, got.Headers["Location"])
+		}
+	}
+}
+
 // A write is sent at once, before the response has ended.
 func TestFlushIsReal(t *testing.T) {
 	for _, event := range []string{restEvent, urlEvent} {

@@ -86,8 +86,9 @@ func (e *httpEvent) rest() (*call, error) {
 			query.Set(name, value)
 		}
 	}
-	prefix, _ := strings.CutSuffix(e.RequestContext.Path, e.Path)
-	if prefix == e.RequestContext.Path {
+	// At the stage alone the path is "/", and with the stage "/live" or "/live/".
+	prefix, below := strings.CutSuffix(strings.TrimSuffix(e.RequestContext.Path, "/"), strings.TrimSuffix(e.Path, "/"))
+	if !below {
 		prefix = ""
 	}
 	return e.call(call{streams: true, prefix: prefix}, "httpMethod", e.HTTPMethod, e.Path, query.Encode(), e.RequestContext.Identity.SourceIP)

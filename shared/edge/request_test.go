@@ -53,6 +53,14 @@ func TestRequests(t *testing.T) {
 		want          asked
 	}{
 		"REST API": {restEvent, `{}`, asked{Path: "/things", Host: gateway, Streams: true, Prefix: "/live"}},
+		"REST API, the stage alone": {
+			restEvent, `{"path":"/","requestContext":{"stage":"live","path":"/live","domainName":"d","identity":{"sourceIp":"198.51.100.7"}}}`,
+			asked{Path: "/", Host: "d", Streams: true, Prefix: "/live"},
+		},
+		"REST API, the stage and a slash": {
+			restEvent, `{"path":"/","requestContext":{"stage":"live","path":"/live/","domainName":"d","identity":{"sourceIp":"198.51.100.7"}}}`,
+			asked{Path: "/", Host: "d", Streams: true, Prefix: "/live"},
+		},
 		"REST API, custom domain": {
 			restEvent, `{"requestContext":{"stage":"live","path":"/things","domainName":"agents.example.com","identity":{"sourceIp":"198.51.100.7"}}}`,
 			asked{Path: "/things", Host: "agents.example.com", Streams: true},
