@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -181,5 +182,21 @@ func TestSandboxID(t *testing.T) {
 	a, b := sandboxID(""), sandboxID("")
 	if a == b || len(a) != 16 || strings.Contains(a, "/") {
 		t.Errorf("ids %q, %q", a, b)
+	}
+}
+
+// While a sandbox is frozen, the monotonic clock stops. What is kept for seconds, such as the secrets that a guard knows,
+// must not outlive a freeze of hours: the clocks show the time of the wall alone.
+func TestFreezesCount(t *testing.T) {
+	s, _ := sandbox(t, nowhere)
+	open := newOpener(s, func(core *app.Core) (time.Time, error) { return core.Clock(), nil })
+	now, err := open.current(invocation(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, at := range map[string]time.Time{"the sandbox": s.clock(), "the core": now.with} {
+		if strings.Contains(at.String(), " m=") {
+			t.Errorf("the clock of %s stops in a freeze: %s", of, at)
+		}
 	}
 }

@@ -95,7 +95,7 @@ func (o *opener[T]) current(ctx context.Context, stale *opened[T]) (*opened[T], 
 	if err != nil {
 		return nil, err
 	}
-	core.Meters, core.Spans = o.meters, o.spans
+	core.Meters, core.Spans, core.Clock = o.meters, o.spans, o.clock
 	o.spans.SetHeaders(cfg.HeadersOfSpans()) // they may be in a secret
 	with, err := o.build(core)
 	if err != nil {
@@ -109,12 +109,11 @@ func (o *opener[T]) current(ctx context.Context, stale *opened[T]) (*opened[T], 
 	return o.now, before.core.DB.Close()
 }
 
-// old reports whether the secrets were read more than secretLife ago. It compares wall-clock times,
-// because the monotonic clock stops while a sandbox is frozen.
+// old reports whether the secrets were read more than secretLife ago.
 func (o *opener[T]) old() bool {
 	if o.now == nil || len(o.now.held) == 0 {
 		return false
 	}
-	age := o.clock().Round(0).Sub(o.now.read.Round(0))
+	age := o.clock().Sub(o.now.read)
 	return age < 0 || age >= secretLife
 }

@@ -46,9 +46,12 @@ func NewSandbox(environ []string, w io.Writer, invoke Invoke) *Sandbox {
 	log, meters := app.NewLogger(w, cfg, requestID), observe.NewLines()
 	return &Sandbox{
 		cfg: cfg, bad: err, log: log, meters: meters, spans: cfg.Spans(meters, log), out: w, id: sandboxID(cfg.LogStream),
-		invoke: invoke, clock: time.Now, read: readSecret, open: app.OpenPostgres,
+		invoke: invoke, clock: wall, read: readSecret, open: app.OpenPostgres,
 	}
 }
+
+// wall returns the time without a reading of the monotonic clock, which stops while a sandbox is frozen.
+func wall() time.Time { return time.Now().Round(0) }
 
 // ID returns the sandbox's name in lane holders. It is the end of the log stream's name, so that a
 // person can find the log of a holder.
