@@ -136,7 +136,10 @@ func TestABudgetThatEndsEarlyIsNamed(t *testing.T) {
 // TestManyPagesShareOneOverview: who asks soon after another costs the database nothing, and who has
 // changed something sees it.
 func TestManyPagesShareOneOverview(t *testing.T) {
-	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite), func(d *api.Deps) { d.KeepOverview = time.Hour })
+	var frozen time.Duration // by which the time has gone on while the process could notice nothing
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite), func(d *api.Deps) {
+		d.KeepOverview, d.Clock = time.Hour, func() time.Time { return time.Now().Round(0).Add(frozen) }
+	})
 	waiting := func() int {
 		t.Helper()
 		var got seen
@@ -162,6 +165,10 @@ func TestManyPagesShareOneOverview(t *testing.T) {
 	w.must(t, 201, "POST", "/api/v1/agent-tasks", `{"title":"Count the stock"}`, nil)
 	if n := waiting(); n != 1 {
 		t.Errorf("%d tasks wait after one was created", n)
+	}
+	frozen = 2 * time.Hour
+	if again := cost(); again < 10 {
+		t.Errorf("after a freeze of two hours, the overview cost %d statements", again)
 	}
 }
 

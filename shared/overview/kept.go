@@ -36,7 +36,7 @@ const (
 	maxKept = 200
 )
 
-// Read returns the facts of a workspace.
+// Read returns the facts of a workspace. now is the clock by which facts age.
 func (k *Kept) Read(ctx context.Context, ws db.Workspace, now func() time.Time) (*Facts, error) {
 	if k.For <= 0 {
 		f, err := k.Store.Read(ctx, ws, now())
@@ -53,13 +53,13 @@ func (k *Kept) Read(ctx context.Context, ws db.Workspace, now func() time.Time) 
 	if of.ended.After(asked) { // it was read while this call waited
 		return of.facts, of.err
 	}
-	if of.facts != nil && time.Since(of.began) < k.For {
+	if age := now().Sub(of.began); of.facts != nil && age >= 0 && age < k.For {
 		return of.facts, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
 	defer cancel()
-	of.facts, of.began = nil, time.Now()
-	f, err := k.Store.Read(ctx, ws, now())
+	of.facts, of.began = nil, now()
+	f, err := k.Store.Read(ctx, ws, of.began)
 	if err == nil {
 		of.facts = &f
 	}
