@@ -54,7 +54,7 @@ func checkFiles(ctx context.Context, cfg app.Config) ([]finding, bool) {
 		return []finding{fail(name, "point SQLITE_PATH to another file, which is made when it is missing", err)}, false
 	case errors.Is(err, db.ErrCorrupt):
 		return append(findings, fail("integrity",
-			"keep the file, restore a backup in its place; `lanekeeper dev` would move it aside and begin anew", err)), false
+			"run `lanekeeper dev`: it moves it aside, with its log; then restore a backup in its place, or run it again to begin anew", err)), false
 	case err != nil:
 		return []finding{fail(name, "give this user the right to it, or point SQLITE_PATH elsewhere",
 			fmt.Errorf("read %s: %w", cfg.SQLitePath, err))}, false

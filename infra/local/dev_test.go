@@ -224,7 +224,7 @@ func TestADamagedFileIsKept(t *testing.T) {
 	content := damage(t, h)
 	for _, verb := range []string{"locks", "tasks", "trigger heartbeat"} {
 		r := h.must(exitDatabase, strings.Fields(verb)...)
-		says(t, r.err, h.file()+" is damaged and was left as it is", "Restore a backup")
+		says(t, r.err, h.file()+" is damaged and was left as it is", "moves the file aside, with its log. Then restore a backup")
 		if text, err := os.ReadFile(h.file()); err != nil || string(text) != content {
 			t.Fatalf("%s has not left the file as it is: %v", verb, err)
 		}

@@ -59,8 +59,9 @@ func unopened(err error, hint string) error {
 			"SQLITE_PATH names the file that Lanekeeper keeps its data in: point it to another, which is made when it is missing."}
 	}
 	if damaged, ok := errors.AsType[*sqlite.CorruptError](err); ok && damaged.MovedTo == "" {
-		return &hinted{err, "Restore a backup in its place, or run `lanekeeper dev` or `lanekeeper migrate`: it moves the file aside, " +
-			"and begins with an empty database when it is run again."}
+		// Beside a restored file, SQLite would take the log of the damaged one for its own.
+		return &hinted{err, "Run `lanekeeper dev` or `lanekeeper migrate`: it moves the file aside, with its log. Then restore a backup " +
+			"in its place, or run it again to begin with an empty database."}
 	}
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, db.ErrCorrupt):

@@ -776,7 +776,7 @@ func TestDoctor(t *testing.T) {
 	t.Run("damage", func(t *testing.T) {
 		h := newHome(t)
 		content := damage(t, h)
-		says(t, h.must(exitFailed, "doctor").out, "fail integrity", "restore a backup")
+		says(t, h.must(exitFailed, "doctor").out, "fail integrity", "moves it aside, with its log; then restore a backup")
 		if now, err := os.ReadFile(h.file()); err != nil || string(now) != content {
 			t.Errorf("doctor changed or moved the damaged file: %v", err)
 		}
