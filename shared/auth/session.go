@@ -54,7 +54,7 @@ type SessionConfig struct {
 	// local admin has only the default workspace.
 	Everywhere func(context.Context) ([]db.Workspace, error)
 	// Secure says that the pages are served over https. Otherwise they are served on loopback, over
-	// http.
+	// http, perhaps to a proxy that serves https.
 	Secure bool
 	Clock  func() time.Time
 }
@@ -287,9 +287,5 @@ func (s *Sessions) SameOrigin(r *http.Request) bool {
 	if len(origin) == 0 {
 		return true
 	}
-	scheme := "http://"
-	if s.Secure {
-		scheme = "https://"
-	}
-	return origin[0] == scheme+r.Host
+	return origin[0] == "https://"+r.Host || !s.Secure && origin[0] == "http://"+r.Host // a proxy may serve https
 }

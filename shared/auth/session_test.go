@@ -228,6 +228,28 @@ func TestSessionAttacks(t *testing.T) {
 	t.Logf("%d attacks", n)
 }
 
+// A runner that serves plain http may stand behind a proxy on its machine that serves https: a page's origin then says https.
+func TestOriginsBehindAProxy(t *testing.T) {
+	g := newGate(t)
+	plain := signedWith("ours", g.now)
+	plain.Secure = false
+	sessions, err := g.s.NewSessions(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for origin, want := range map[string]bool{
+		"http://keeper.example": true, "https://keeper.example": true, "https://keeper.example:8443": false, "https://evil.example": false,
+		"ftp://keeper.example": false, "null": false,
+	} {
+		r := httptest.NewRequest("POST", "http://keeper.example/api/v1/objectives", nil)
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		r.Header.Set("Origin", origin)
+		if got := sessions.SameOrigin(r); got != want {
+			t.Errorf("%s: %t", origin, got)
+		}
+	}
+}
+
 // Only a page of ours may send requests that change something.
 func TestOrigins(t *testing.T) {
 	g := newGate(t)
