@@ -48,6 +48,7 @@ func server(ctx context.Context, url string, files fs.FS, log *slog.Logger) (Res
 	if err != nil {
 		return Result{}, errors.New("DATABASE_URL is not a Postgres URL")
 	}
+	postgres.Trust(&cfg.Config)
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
 	pool := stdlib.OpenDB(*cfg)
 	defer pool.Close()

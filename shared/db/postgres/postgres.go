@@ -70,6 +70,7 @@ func Open(cfg Config) (*db.DB, error) {
 		// The message of pgx may quote the string, including the password.
 		return nil, errors.New("DATABASE_URL is not a Postgres URL")
 	}
+	Trust(pc)
 	// Parameters of other programs' pools and statement caches are not the server's.
 	maps.DeleteFunc(pc.RuntimeParams, func(name, _ string) bool {
 		return strings.HasPrefix(name, "pool_") || name == "default_query_exec_mode" || strings.HasSuffix(name, "_cache_capacity")
