@@ -517,6 +517,44 @@ func TestOneTaskPerThread(t *testing.T) {
 	})
 }
 
+// TestAMassDisappearanceInTwoCyclesIsNobodysFault loses three agents in one cycle and the other three in the next, because
+// their last heartbeats were 20 seconds apart.
+func TestAMassDisappearanceInTwoCyclesIsNobodysFault(t *testing.T) {
+	for name, spawner := range map[string]agent.Spawner{"pull": agent.SpawnPull, "started per task": agent.SpawnHTTP} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, w world) {
+				var drafts []agent.Agent
+				var tasks []task.Task
+				for i := range 6 {
+					drafts, tasks = append(drafts, agent.Agent{Name: fmt.Sprint(i), Spawner: spawner}), append(tasks, draft(fmt.Sprint(i)))
+				}
+				of, made := w.register(t, drafts...), w.create(t, tasks...)
+				w.pass(t, time.Minute, func() { w.exec(t, w.q.BeatAll) })
+				for _, id := range made {
+					w.exec(t, w.q.Begin, id)
+				}
+				w.Skew.Advance(20 * time.Second)
+				for _, a := range of[3:] {
+					w.exec(t, w.q.Beat, a)
+				}
+				if r := w.pass(t, 170*time.Second, nil); r.Gone != 3 || !r.MassStale {
+					t.Errorf("the first three: %+v", r)
+				}
+				if r := w.pass(t, 30*time.Second, nil); r.Gone != 3 || !r.MassStale {
+					t.Errorf("the other three: %+v", r)
+				}
+				for _, id := range made {
+					var strikes, priority int
+					var raised bool
+					if err := w.DB.One(t.Context(), w.Workspace, []any{&strikes, &raised, &priority}, w.q.Strikes, id); err != nil || strikes != 0 {
+						t.Errorf("strikes for a restart of the gateway: %d, %v", strikes, err)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestAMassOutageOfManyIsTold: an event names some of 500 agents and counts them all.
 func TestAMassOutageOfManyIsTold(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))

@@ -51,6 +51,11 @@ func (w worker) silence(watching time.Time) (time.Duration, bool) {
 	return w.now.Sub(last), true
 }
 
+// lately reports whether an agent became stale in one of the last cycles.
+func (w worker) lately() bool {
+	return w.Status == agent.Error && w.LastSeenAt != nil && w.now.Sub(*w.LastSeenAt) <= time.Duration(w.StaleSeconds)*time.Second+longestGap
+}
+
 // agentChange is a change of an agent that was locked with the status Was.
 type agentChange struct {
 	ID      string        `json:"id"`
@@ -67,11 +72,13 @@ type verdict struct {
 	gone           []string // became ERROR
 	names          []string // of these
 	mass           bool     // so many at once that it was not their fault
+	missing        int      // agents in ERROR since one of the last cycles or this one, and those whose heartbeats are overdue
 	healthy, stale int
 }
 
 // watch decides about the agents. Only those that are locked change. watching is since when cycles
-// have followed each other; silence before that counts for nobody.
+// have followed each other; silence before that counts for nobody. Agents that disappear at once become stale in
+// several cycles, because their last heartbeats came at different times.
 func watch(all []worker, locked []string, watching time.Time) (v verdict) {
 	owing := 0
 	for _, w := range all {
@@ -80,8 +87,12 @@ func watch(all []worker, locked []string, watching time.Time) (v verdict) {
 		stale := owes && silent > time.Duration(w.StaleSeconds)*time.Second
 		rests := w.perTask() && w.Tasks == 0
 		alive := w.Status != agent.Terminated && w.Status != agent.Error
-		if owes && alive {
+		late := owes && silent > 2*time.Duration(w.IntervalSeconds)*time.Second
+		if owes && alive || w.lately() {
 			owing++
+			if stale || late || !alive {
+				v.missing++
+			}
 		}
 		switch {
 		case w.Status == agent.Terminated:
@@ -97,7 +108,7 @@ func watch(all []worker, locked []string, watching time.Time) (v verdict) {
 			}
 		case stale:
 			c.Becomes, c.Health = agent.Error, new(agent.IsStale)
-		case owes && silent > 2*time.Duration(w.IntervalSeconds)*time.Second:
+		case late:
 			c.Becomes, c.Health = agent.Degraded, new(agent.IsDegraded)
 		case w.Status == agent.Idle && w.Tasks > 0:
 			c.Becomes = agent.Working
@@ -120,7 +131,7 @@ func watch(all []worker, locked []string, watching time.Time) (v verdict) {
 			v.changes = append(v.changes, c)
 		}
 	}
-	v.mass = owing >= massOf && 2*len(v.gone) > owing
+	v.mass = len(v.gone) > 0 && owing >= massOf && 2*v.missing > owing
 	if v.mass {
 		for i := range v.changes {
 			if v.changes[i].Becomes == agent.Error {
