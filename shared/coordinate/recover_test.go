@@ -185,6 +185,34 @@ func TestLateTasks(t *testing.T) {
 	})
 }
 
+// TestANewEstimateIsWarnedOfAgain: a person gives a late task more time, and its agent is warned again when that is over.
+func TestANewEstimateIsWarnedOfAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.register(t, agent.Agent{Name: "slow"})[0]
+		id := w.create(t, draft("late"))[0]
+		w.claim(t, a)
+		w.exec(t, w.q.Estimated, id, -time.Hour.Milliseconds(), nil)
+		if r := w.leap(t, 31*time.Minute); r.Warned != 1 {
+			t.Fatalf("after 31 minutes: %+v", r)
+		}
+		until := new(w.now(t).Add(time.Hour))
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.tasks.Patch(ctx, tx, id, "user:ada", func(task.Task) error { return nil }, task.Patch{EstimatedAt: &until})
+			return err
+		})
+		if r := w.leap(t, 89*time.Minute); r.Warned+r.TimedOut != 0 {
+			t.Errorf("29 minutes after the new estimate: %+v", r)
+		}
+		if r := w.leap(t, 2*time.Minute); r.Warned != 1 || r.TimedOut != 0 {
+			t.Errorf("31 minutes after the new estimate: %+v", r)
+		}
+		if r := w.leap(t, 11*time.Minute); r.TimedOut != 1 {
+			t.Errorf("11 minutes after the second warning: %+v", r)
+		}
+		w.sound(t)
+	})
+}
+
 // TestATaskThatWaitsForAPersonIsNotLate: once its run goes on, it has ten minutes for its next report.
 func TestATaskThatWaitsForAPersonIsNotLate(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {

@@ -124,6 +124,9 @@ func (s *Store) patchFields(ctx context.Context, tx Tx, t *Task, p Patch) error 
 	}
 	b := tx.Later()
 	b.Exec(s.q.Patch, t.ID, t.Title, t.Description, t.Priority, encode(t.Tags), t.EstimatedAt, t.MaxRetries)
+	if p.EstimatedAt != nil {
+		b.Exec(s.q.Unwarn, t.ID, t.Attempt)
+	}
 	if p.Tags != nil {
 		b.Exec(s.q.DeleteTags, t.ID)
 		if rows := tagRows(*t); len(rows) > 0 {

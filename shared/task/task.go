@@ -162,6 +162,7 @@ type queries struct {
 	Get, GetSome, List, ListOldest, ListUrgent   db.Query
 	Insert, AddTags, DeleteTags, Lock            db.Query
 	Patch, Pause, Resume, Cancel, Retry, Archive db.Query
+	Unwarn                                       db.Query
 	Complete, Abort, Fail, Progress              db.Query
 	EndAttempt, EndCompleted, NoteCheckpoint     db.Query
 	Unassign, LatestOf                           db.Query

@@ -74,6 +74,10 @@ UPDATE agent_tasks SET title = $3, description = $4, priority = $5, tags = $6, e
        version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2;
 
+-- name: Unwarn
+-- The agent is warned again once the task is late by its new estimate.
+UPDATE agent_task_attempts SET warned_at = NULL WHERE workspace_id = $1 AND task_id = $2 AND number = $3 AND warned_at IS NOT NULL;
+
 -- name: Touch
 UPDATE agent_tasks SET version = version + 1, updated_at = lk_now() WHERE workspace_id = $1 AND id = $2;
 
