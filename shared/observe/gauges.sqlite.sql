@@ -11,7 +11,7 @@ failed_tasks AS MATERIALIZED (
   SELECT t.retry_count, t.max_retries
     FROM w JOIN agent_tasks t ON t.workspace_id = w.id AND t.status = 'FAILED' AND t.failed_at > (SELECT lk_plus(now, -3600000) FROM clock)),
 working AS MATERIALIZED (
-  SELECT a.status, a.health FROM w JOIN agents a ON a.workspace_id = w.id AND a.terminated_at IS NULL)
+  SELECT a.status FROM w JOIN agents a ON a.workspace_id = w.id AND a.terminated_at IS NULL)
 SELECT CASE o.status WHEN 'PENDING' THEN 'tasks.pending.count' WHEN 'ASSIGNED' THEN 'tasks.assigned.count'
             WHEN 'RUNNING' THEN 'tasks.running.count' ELSE 'tasks.paused.count' END, '', CAST(coalesce(o.n, 0) AS REAL)
   FROM open_tasks o
@@ -24,7 +24,7 @@ SELECT 'agents.count', s.column1, CAST(count(a.status) AS REAL)
   FROM (VALUES ('IDLE'), ('WORKING'), ('DEGRADED'), ('ERROR'), ('DRAINING')) AS s LEFT JOIN working a ON a.status = s.column1
  GROUP BY s.column1
 UNION ALL
-SELECT 'coordinator.stale_agents.count', '', CAST(count(*) AS REAL) FROM working WHERE health = 'stale'
+SELECT 'coordinator.stale_agents.count', '', CAST(count(*) AS REAL) FROM working WHERE status = 'ERROR'
 UNION ALL
 SELECT 'lane.active.count', '', CAST(count(l.lane) AS REAL)
   FROM w JOIN agent_locks l ON l.workspace_id = w.id AND l.token IS NOT NULL AND l.expires_at > (SELECT now FROM clock)

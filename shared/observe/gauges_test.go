@@ -87,7 +87,7 @@ func TestGauges(t *testing.T) {
 		w.run(t, w.Workspace, w.q.Task, "FAILED", 0, (30 * time.Minute).Milliseconds())
 		w.run(t, w.Workspace, w.q.Task, "FAILED", 3, (30 * time.Minute).Milliseconds())
 		w.run(t, w.Workspace, w.q.Task, "FAILED", 3, (61 * time.Minute).Milliseconds())
-		for _, a := range []struct{ status, health string }{{"IDLE", "healthy"}, {"IDLE", "healthy"}, {"ERROR", "stale"}, {"TERMINATED", "stale"}} {
+		for _, a := range []struct{ status, health string }{{"IDLE", "healthy"}, {"IDLE", "healthy"}, {"ERROR", "stale"}, {"ERROR", "degraded"}, {"TERMINATED", "stale"}} {
 			w.run(t, w.Workspace, w.q.Agent, a.status, a.health)
 		}
 		w.run(t, w.Workspace, w.q.Due, -(90 * time.Second).Milliseconds())
@@ -102,7 +102,7 @@ func TestGauges(t *testing.T) {
 		got := w.read(t, w.Workspace)
 		for name, want := range map[string]float64{
 			"tasks_pending": 4, "tasks_assigned": 3, "tasks_running": 2, "tasks_paused": 1, "tasks_failed": 2, "tasks_retry_exhausted": 1,
-			"agentsIDLE": 2, "agentsERROR": 1, "agentsWORKING": 0, "coordinator_stale_agents": 1, "lane_active": 1, "approvals_pending": 0,
+			"agentsIDLE": 2, "agentsERROR": 2, "agentsWORKING": 0, "coordinator_stale_agents": 2, "lane_active": 1, "approvals_pending": 0,
 			"inbox_lag_seconds": 0,
 		} {
 			if v, ok := got[name]; !ok || v != want {
