@@ -132,6 +132,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, lk_now(), lk_now());
 UPDATE usage_budgets SET
   allocated = $3, overdraft = CASE WHEN consumed + reserved > $3 THEN consumed + reserved - $3 ELSE 0 END,
   allocated_micro_usd = coalesce(CAST($4 AS bigint), allocated_micro_usd),
+  overdraft_micro_usd = CASE WHEN consumed_micro_usd + reserved_micro_usd > coalesce(CAST($4 AS bigint), allocated_micro_usd)
+                             THEN consumed_micro_usd + reserved_micro_usd - coalesce(CAST($4 AS bigint), allocated_micro_usd) ELSE 0 END,
   version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2;
 

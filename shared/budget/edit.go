@@ -51,7 +51,7 @@ type Allocation struct {
 }
 
 // Patch changes what is allocated to a budget, and returns the budget. A new number must not be
-// less than what is consumed. version must be the budget's, or zero for any. Reservations of tokens beyond
+// less than what is consumed. version must be the budget's, or zero for any. Reservations beyond
 // the new number are recorded as overdraft and expire. Errors: [ErrNotFound], [ErrChanged],
 // [InvalidError].
 func (s *Store) Patch(ctx context.Context, tx *db.Tx, id string, version int, a Allocation) (Budget, error) {

@@ -106,6 +106,14 @@ func TestACapOfMoneyIsRaised(t *testing.T) {
 		if got, err := w.patch(t, b.ID, 0, 2000); err != nil || got.MicroUSD.Allocated != 5_000_000 {
 			t.Errorf("more tokens: %+v, %v", got, err)
 		}
+		ask := request("a", 100)
+		ask.Model = "claude-sonnet-4"
+		w.reserve(t, ask) // 100 tokens of output, for 1500
+		for _, microUSD := range []int64{1000, 2000} {
+			if got, err := to(microUSD); err != nil || got.MicroUSD.Reserved != 1500 || got.MicroUSD.Overdraft() != max(0, 1500-microUSD) {
+				t.Errorf("a cap of %d below or above what is reserved: %+v, %v", microUSD, got, err)
+			}
+		}
 	})
 }
 
