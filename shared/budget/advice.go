@@ -56,7 +56,6 @@ type Day struct {
 // there is no such budget. What the scope used before the budget's period or before the budget was
 // made did not lower what remained.
 func (s *Store) Series(ctx context.Context, ws db.Workspace, id string, days int) (Series, error) {
-	today, _ := day(s.clock())
 	var b db.Batch
 	var found []Budget
 	var burn, money int64
@@ -68,13 +67,14 @@ func (s *Store) Series(ctx context.Context, ws db.Workspace, id string, days int
 		err := scan(&d.Date, &d.Tokens, &d.MicroUSD)
 		used[d.Date] = d
 		return err
-	}, s.q.Series, id, today.AddDate(0, 0, 1-max(days, weekDays+1)))
+	}, s.q.Series, id, int64(max(days, weekDays+1))*(24*time.Hour).Milliseconds())
 	if err := s.db.Read(ctx, ws, &b); err != nil {
 		return Series{}, fmt.Errorf("read how a budget was used: %w", err)
 	}
 	if len(found) == 0 {
 		return Series{}, ErrNotFound
 	}
+	today, _ := day(found[0].now)
 	out := Series{Budget: found[0], Projection: found[0].project(burn, money, found[0].now)}
 	out.Yesterday = used[dateOf(today, -1)].Tokens
 	for back := 1; back <= weekDays; back++ {

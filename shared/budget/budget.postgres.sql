@@ -94,8 +94,8 @@ SELECT k.skill_name, k.other, CAST(sum(k.calls) AS bigint), CAST(sum(k.input_tok
  LIMIT $5;
 
 -- name: Series
--- What the budget's scope used on each of the days since $3. A skill has its share of each call.
-WITH w AS (SELECT CAST($3 AS timestamptz) AS since)
+-- What the budget's scope used on each day within the last $3 milliseconds. A skill has its share of each call.
+WITH w AS (SELECT lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint)) AS since)
 SELECT to_char(u.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), CAST(sum(u.tokens) AS bigint), CAST(coalesce(sum(u.micro_usd), 0) AS bigint)
   FROM (@UsedInScope) u
  GROUP BY 1

@@ -139,9 +139,7 @@ func TestABudgetOfASkillHasItsShares(t *testing.T) {
 		if p, err := w.s.Projection(t.Context(), w.Workspace, look.ID); err != nil || p.DailyBurnRate != 217 || p.Recommendation != budget.Stop {
 			t.Errorf("the projection: %+v, %v", p, err)
 		}
-		at, err := budget.New(w.DB, newID, func() time.Time { return w.noon })
-		check(t, err)
-		if of, err := at.Series(t.Context(), w.Workspace, pay.ID, 1); err != nil || of.Days[0].Tokens != 109 {
+		if of, err := w.s.Series(t.Context(), w.Workspace, pay.ID, 1); err != nil || of.Days[0].Tokens != 109 {
 			t.Errorf("the series: %+v, %v", of.Days, err)
 		}
 		var b db.Batch
