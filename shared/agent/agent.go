@@ -89,7 +89,7 @@ type Agent struct {
 	TerminatedAt      *time.Time
 	TerminationReason string
 
-	Newest *time.Time // when the newest of its open attempts began
+	Newest *time.Time // when the newest of its tasks that run began; nil: none runs
 	// Until is, of an agent of the built-in worker, when the first hold on one of its tasks ends, or has ended.
 	Until *time.Time
 

@@ -24,16 +24,16 @@ func (a Agent) Silence() (time.Duration, bool) {
 }
 
 // OwesSince returns since when a heartbeat could have come, and whether the agent owes heartbeats at all. One
-// that never sent any does not, nor does one that is started for each task and has none. A start counts as a
-// heartbeat. The built-in worker, whose step may be long, owes heartbeats only once its hold on a task has
+// that never sent any does not, nor does one that is started for each task and has not begun any that it has. A start
+// counts as a heartbeat. The built-in worker, whose step may be long, owes heartbeats only once its hold on a task has
 // ended without being released.
 func (a Agent) OwesSince(now time.Time) (last time.Time, owes bool) {
 	perTask, builtin := a.Spawner != SpawnPull, a.Spawner == SpawnBuiltin
-	if a.LastSeenAt == nil || perTask && a.Tasks == 0 || builtin && (a.Until == nil || a.Until.After(now)) {
+	if a.LastSeenAt == nil || perTask && a.Newest == nil || builtin && (a.Until == nil || a.Until.After(now)) {
 		return last, false
 	}
 	last = *a.LastSeenAt
-	if perTask && a.Newest != nil && a.Newest.After(last) {
+	if perTask && a.Newest.After(last) {
 		last = *a.Newest
 	}
 	if builtin && a.Until.After(last) {

@@ -583,6 +583,29 @@ func TestAMassDisappearanceInTwoCyclesIsNobodysFault(t *testing.T) {
 	}
 }
 
+// TestAnAgentThatIsNotStartedYetOwesNoHeartbeat, however long its gateway has the start wait.
+func TestAnAgentThatIsNotStartedYetOwesNoHeartbeat(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.register(t, agent.Agent{Name: "a", Spawner: agent.SpawnHTTP})[0]
+		id := w.create(t, draft("waits"))[0]
+		w.pass(t, time.Minute, func() { w.exec(t, w.q.BeatAll) })
+		r := w.pass(t, 10*time.Minute, nil)
+		if is := w.get(t, id); r.Gone != 0 || is.Status != task.Assigned || is.Attempt != 1 || w.status(t, a) != agent.Working {
+			t.Fatalf("the agent is %s and the task %s in attempt %d: %+v", w.status(t, a), is.Status, is.Attempt, r)
+		}
+		if is, err := w.agents.Get(t.Context(), w.Workspace, a); err != nil || is.PresentHealth() != agent.IsHealthy {
+			t.Errorf("its health is %s, %v", is.PresentHealth(), err)
+		}
+		w.exec(t, w.q.Begin, id)
+		if w.pass(t, 2*time.Minute, nil); w.get(t, id).Status != task.Running {
+			t.Errorf("two minutes after its start: %s", w.get(t, id).Status)
+		}
+		if r := w.pass(t, 2*time.Minute, nil); r.Gone != 1 || r.Recovered != 1 {
+			t.Errorf("four minutes after its start: %+v", r)
+		}
+	})
+}
+
 // TestAMassOutageOfManyIsTold: an event names some of 500 agents and counts them all.
 func TestAMassOutageOfManyIsTold(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))

@@ -22,7 +22,7 @@ UPDATE agents SET status = $3, health = $4 WHERE workspace_id = $1 AND id = $2;
 -- name: Age
 UPDATE agents SET last_seen_at = lk_plus(last_seen_at, CAST($3 AS bigint)) WHERE workspace_id = $1 AND id = $2;
 -- name: Begun
-UPDATE agent_task_attempts SET started_at = lk_plus(started_at, CAST($3 AS bigint)) WHERE workspace_id = $1 AND agent_id = $2;
+UPDATE agent_tasks SET started_at = lk_plus(started_at, CAST($3 AS bigint)) WHERE workspace_id = $1 AND agent_id = $2;
 -- name: Routed
 UPDATE agent_task_attempts SET model = $3 WHERE workspace_id = $1 AND task_id = $2;
 -- name: Happened
