@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -320,10 +321,14 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 			b.Exec(c.q.Tell, "task.dependency_cycle", d.move.ID, traced(ctx), *d.line.Details)
 		}
 	}
-	if !v.mass { // which is one event, noted below
+	if v.mass { // which is one event, noted below, with what it means for tasks
+		decisions = slices.DeleteFunc(slices.Clone(decisions), func(d decision) bool {
+			return d.line.Agent != nil && slices.Contains(v.gone, *d.line.Agent)
+		})
+	} else {
 		r.noteGone(ctx, b, v)
-		r.noteDecided(ctx, b, decisions)
 	}
+	r.noteDecided(ctx, b, decisions)
 	r.report.Healthy, r.report.Stale, r.report.Gone, r.report.MassStale = v.healthy, v.stale, r.report.Gone+len(v.gone), v.mass
 	if v.mass {
 		gone := map[string]any{"gateway_restart": true, "count": len(v.gone), "agents": v.gone}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -602,6 +603,35 @@ func TestAnAgentThatIsNotStartedYetOwesNoHeartbeat(t *testing.T) {
 		}
 		if r := w.pass(t, 2*time.Minute, nil); r.Gone != 1 || r.Recovered != 1 {
 			t.Errorf("four minutes after its start: %+v", r)
+		}
+	})
+}
+
+// TestAMassDisappearanceHidesNothingElse: the log has what else went wrong in that cycle.
+func TestAMassDisappearanceHidesNothingElse(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		var drafts []agent.Agent
+		for i := range 4 {
+			drafts = append(drafts, agent.Agent{Name: fmt.Sprint(i), Capabilities: []string{"x"}})
+		}
+		w.register(t, drafts...)
+		first := w.create(t, draft("fails"))[0]
+		next := draft("can't begin")
+		next.DependsOn = []string{first}
+		w.create(t, next)
+		w.pass(t, time.Minute, func() { w.exec(t, w.q.BeatAll) })
+		w.pass(t, 170*time.Second, nil)
+		w.exec(t, w.q.Failed, first)
+		if r := w.pass(t, 30*time.Second, nil); r.Gone != 4 || !r.MassStale || r.Failed != 1 {
+			t.Fatalf("%+v", r)
+		}
+		notes, err := w.c.Notes(t.Context(), w.Workspace, "", db.Position{}, 10)
+		var events []string
+		for _, n := range notes {
+			events = append(events, n.Event)
+		}
+		if slices.Sort(events); err != nil || !slices.Equal(events, []string{"gateway_restart", "task_recovery"}) {
+			t.Errorf("the log: %q, %v", events, err)
 		}
 	})
 }
