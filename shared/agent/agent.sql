@@ -6,7 +6,8 @@ a.id, a.name, a.model, a.status, a.capabilities, a.coordinator_enabled, a.max_co
        (SELECT count(*) FROM agent_task_attempts t WHERE t.workspace_id = $1 AND t.agent_id = a.id AND t.ended_at IS NULL),
        a.health, a.current_task_id, a.progress_percent, a.current_step, a.memory_mb, a.cpu_percent, a.last_seen_at, a.next_expected_at,
        a.idle_since, a.version, a.created_by, a.created_at, a.updated_at, a.terminated_at, a.termination_reason,
-       (SELECT max(r.started_at) FROM agent_task_attempts t JOIN agent_tasks r ON r.workspace_id = t.workspace_id AND r.id = t.task_id AND r.status = 'RUNNING'
+       (SELECT max(r.started_at)
+          FROM agent_task_attempts t JOIN agent_tasks r ON r.workspace_id = t.workspace_id AND r.id = t.task_id AND r.status = 'RUNNING'
          WHERE t.workspace_id = $1 AND t.agent_id = a.id AND t.ended_at IS NULL),
        CASE a.spawner WHEN 'builtin' THEN
          (SELECT min(l.expires_at) FROM agent_task_attempts t

@@ -11,7 +11,8 @@ SELECT c.last_cycle_at, c.watching_since, w.settings, lk_now()
 SELECT a.id, a.name, a.status, a.capabilities, a.coordinator_enabled, a.max_concurrent_tasks, a.heartbeat_interval_seconds,
        a.stale_threshold_seconds, a.spawner, a.spawner_target, a.health, a.last_seen_at, a.idle_since,
        (SELECT count(*) FROM agent_task_attempts o WHERE o.workspace_id = $1 AND o.agent_id = a.id AND o.ended_at IS NULL),
-       (SELECT max(t.started_at) FROM agent_task_attempts o JOIN agent_tasks t ON t.workspace_id = o.workspace_id AND t.id = o.task_id AND t.status = 'RUNNING'
+       (SELECT max(t.started_at)
+          FROM agent_task_attempts o JOIN agent_tasks t ON t.workspace_id = o.workspace_id AND t.id = o.task_id AND t.status = 'RUNNING'
          WHERE o.workspace_id = $1 AND o.agent_id = a.id AND o.ended_at IS NULL),
        EXISTS (SELECT 1 FROM kill_switches k
                 WHERE k.workspace_id = $1 AND k.released_at IS NULL AND k.scope = 'agent' AND k.target IN (a.name, CAST(a.id AS text))),

@@ -333,7 +333,8 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 	if v.mass {
 		gone := map[string]any{"gateway_restart": true, "count": len(v.gone), "agents": v.gone}
 		details := encode(gone)
-		r.note(ctx, b, task.Critical, "gateway_restart", fmt.Sprintf("%d agents disappeared at once: their tasks are tried again, spread over time", v.missing), &details)
+		message := fmt.Sprintf("%d agents disappeared at once: their tasks are tried again, spread over time", v.missing)
+		r.note(ctx, b, task.Critical, "gateway_restart", message, &details)
 		gone["agents"] = v.gone[:min(len(v.gone), maxNamed)]
 		b.Exec(c.q.Tell, "agent.stale", nil, traced(ctx), encode(gone))
 	}

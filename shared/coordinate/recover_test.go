@@ -575,7 +575,8 @@ func TestAMassDisappearanceInTwoCyclesIsNobodysFault(t *testing.T) {
 				for _, id := range made {
 					var strikes, priority int
 					var raised bool
-					if err := w.DB.One(t.Context(), w.Workspace, []any{&strikes, &raised, &priority}, w.q.Strikes, id); err != nil || strikes != 0 {
+					into := []any{&strikes, &raised, &priority}
+					if err := w.DB.One(t.Context(), w.Workspace, into, w.q.Strikes, id); err != nil || strikes != 0 {
 						t.Errorf("strikes for a restart of the gateway: %d, %v", strikes, err)
 					}
 				}

@@ -53,7 +53,8 @@ func (w worker) silence(watching time.Time) (time.Duration, bool) {
 
 // lately reports whether an agent became stale in one of the last cycles.
 func (w worker) lately() bool {
-	return w.Status == agent.Error && w.LastSeenAt != nil && w.now.Sub(*w.LastSeenAt) <= time.Duration(w.StaleSeconds)*time.Second+longestGap
+	return w.Status == agent.Error && w.LastSeenAt != nil &&
+		w.now.Sub(*w.LastSeenAt) <= time.Duration(w.StaleSeconds)*time.Second+longestGap
 }
 
 // agentChange is a change of an agent that was locked with the status Was.

@@ -87,7 +87,9 @@ func TestGauges(t *testing.T) {
 		w.run(t, w.Workspace, w.q.Task, "FAILED", 0, (30 * time.Minute).Milliseconds())
 		w.run(t, w.Workspace, w.q.Task, "FAILED", 3, (30 * time.Minute).Milliseconds())
 		w.run(t, w.Workspace, w.q.Task, "FAILED", 3, (61 * time.Minute).Milliseconds())
-		for _, a := range []struct{ status, health string }{{"IDLE", "healthy"}, {"IDLE", "healthy"}, {"ERROR", "stale"}, {"ERROR", "degraded"}, {"TERMINATED", "stale"}} {
+		for _, a := range []struct{ status, health string }{
+			{"IDLE", "healthy"}, {"IDLE", "healthy"}, {"ERROR", "stale"}, {"ERROR", "degraded"}, {"TERMINATED", "stale"},
+		} {
 			w.run(t, w.Workspace, w.q.Agent, a.status, a.health)
 		}
 		w.run(t, w.Workspace, w.q.Due, -(90 * time.Second).Milliseconds())
