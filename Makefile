@@ -137,7 +137,10 @@ template-check:
 		echo "################ cfn-lint is missing: pip install cfn-lint" >&2; fi
 
 # `sam build` makes build-<LogicalId> for each function, at the root, with
-# ARTIFACTS_DIR set: HeartbeatFunction is functions/heartbeat.
+# ARTIFACTS_DIR set: HeartbeatFunction is functions/heartbeat. The certificate that
+# signs the database's, if there is one, stands beside it: in /var/task on Lambda.
+DATABASE_ROOT ?= $(wildcard infra/database-root.pem)
 build-%Function:
 	GOARCH=arm64 $(GO_LAMBDA) -o $(ARTIFACTS_DIR)/bootstrap \
 		./functions/$(shell echo $* | tr '[:upper:]' '[:lower:]')
+	$(if $(DATABASE_ROOT),cp $(DATABASE_ROOT) $(ARTIFACTS_DIR)/database-root.pem)

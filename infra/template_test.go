@@ -233,6 +233,18 @@ func TestEveryFunctionHasEvents(t *testing.T) {
 	}
 }
 
+// TestTheRootOfTheDatabaseStandsBesideTheFunction: in /var/task, where sslrootcert may name it.
+func TestTheRootOfTheDatabaseStandsBesideTheFunction(t *testing.T) {
+	for given, want := range map[string]bool{"DATABASE_ROOT=/roots/mine.crt": true, "DATABASE_ROOT=": false} {
+		cmd := exec.CommandContext(t.Context(), "make", "-n", "build-OperateFunction", "ARTIFACTS_DIR=/artifacts", given)
+		cmd.Dir = root
+		out, err := cmd.CombinedOutput()
+		if err != nil || strings.Contains(string(out), "cp /roots/mine.crt /artifacts/database-root.pem") != want {
+			t.Errorf("%s: %v\n%s", given, err, out)
+		}
+	}
+}
+
 func TestMakefileBuildsWhatTheTemplateNames(t *testing.T) {
 	// Tells go test that the result depends on this file.
 	if _, err := os.Stat(filepath.Join(root, "Makefile")); err != nil {
