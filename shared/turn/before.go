@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -171,12 +172,15 @@ func unseen(said []Said, spoken []thread.Spoken) (news []Said) {
 
 // heardAs finds the answer in a thread that a caller may know in another form. The caller's text
 // may begin with what the model said between its calls, or lack the note that the thread stores
-// after the answer.
-func heardAs(text string, left map[Said]int) (Said, bool) {
+// after the answer. Of several answers it is the longest, so that each look finds the same one.
+func heardAs(text string, left map[Said]int) (best Said, ok bool) {
 	for m, n := range left {
-		if n > 0 && m.Role == thread.Assistant && m.Body != "" && (strings.HasSuffix(text, m.Body) || strings.HasPrefix(m.Body, text+"\n\n(")) {
-			return m, true
+		if n == 0 || m.Role != thread.Assistant || !strings.HasSuffix(text, m.Body) && !strings.HasPrefix(m.Body, text+"\n\n(") {
+			continue
+		}
+		if cmp.Or(cmp.Compare(len(m.Body), len(best.Body)), cmp.Compare(m.Body, best.Body)) > 0 {
+			best, ok = m, true
 		}
 	}
-	return Said{}, false
+	return best, ok
 }

@@ -3,6 +3,7 @@ package turn_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -106,6 +107,24 @@ func TestWhatWasSpokenBeforeIsTheContext(t *testing.T) {
 			if m.Body == "Hello." && !strings.Contains(string(m.Data), string(execution.Untrusted)) {
 				t.Errorf("the caller's words are taken for the agent's: %s", m.Data)
 			}
+		}
+	})
+}
+
+// TestAnAnswerIsKnownByAllOfIt: a caller who knows an answer with what came before it means no shorter answer that
+// ends in the same way.
+func TestAnAnswerIsKnownByAllOfIt(t *testing.T) {
+	onVisits(t, func(t *testing.T, v visitor) {
+		v.think(llmtest.Write(t, llmtest.Writes("One."), llmtest.Writes("Two.")))
+		var there, known []string
+		for i := range 10 {
+			there = append(there, fmt.Sprintf("assistant: All is well %d.", i), fmt.Sprintf("assistant: well %d.", i))
+			known = append(known, fmt.Sprintf("assistant: I look. All is well %d.", i), fmt.Sprintf("assistant: well %d.", i))
+		}
+		v.visit(t.Context(), turn.Turn{Message: "1", Address: "bob", Before: before(there...)}).end(t)
+		r := v.visit(t.Context(), turn.Turn{Message: "2", Address: "bob", Before: before(known...)}).end(t)
+		if got := v.spoken(t, r.Thread); !slices.Equal(got, append(there, "user: 1", "assistant: One.", "user: 2", "assistant: Two.")) {
+			t.Errorf("the thread has %q", got)
 		}
 	})
 }
