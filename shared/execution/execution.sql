@@ -201,17 +201,18 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
  ORDER BY e.created_at, e.id
  LIMIT $6;
 
--- part: overBudget
--- Whether a budget of the workspace, or of the agents $5 and $6, is used up.
-EXISTS (SELECT 1 FROM usage_budgets b
-   WHERE b.workspace_id = $1 AND b.threshold = 100 AND (b.scope = 'global' OR b.scope = 'agent' AND b.scope_id IN ($5, $6))
-     AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now()))
+-- part: leftOfBudgets
+-- The fewest tokens that a budget of the workspace, or of the agents $5 and $6, has left: 0 of one that is used up.
+(SELECT coalesce(min(CASE b.threshold WHEN 100 THEN 0 ELSE b.allocated - b.consumed END), 9223372036854775807)
+   FROM usage_budgets b
+  WHERE b.workspace_id = $1 AND (b.scope, b.scope_id) IN (VALUES ('global', ''), ('agent', $5), ('agent', $6))
+    AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now()))
 
 -- name: SpentIn
--- Sums up the tokens of the turns of a thread that began within $4 before now, except $3. Says whether a budget of the
--- workspace, or of the agents $5 and $6, is used up.
+-- Sums up the tokens of the turns of a thread that began within $4 before now, except $3. Tells what is left of the
+-- budgets of the workspace, and of the agents $5 and $6.
 SELECT CAST(coalesce(sum(prompt_tokens + completion_tokens), 0) AS bigint),
-  @overBudget
+  @leftOfBudgets
   FROM executions
  WHERE workspace_id = $1 AND input ->> 'task' = 'turn' AND input ->> 'thread_id' = $2
    AND created_at > (SELECT lk_plus(lk_now(), $4)) AND id <> $3;
@@ -219,7 +220,7 @@ SELECT CAST(coalesce(sum(prompt_tokens + completion_tokens), 0) AS bigint),
 -- name: SpentAt
 -- SpentIn for the thread of the address $3 on the channel $2, and no exception.
 SELECT CAST(coalesce(sum(prompt_tokens + completion_tokens), 0) AS bigint),
-  @overBudget
+  @leftOfBudgets
   FROM executions
  WHERE workspace_id = $1 AND input ->> 'task' = 'turn'
    AND input ->> 'thread_id' = (SELECT CAST(t.id AS text) FROM threads t WHERE t.workspace_id = $1 AND t.channel = $2 AND t.address = $3)

@@ -9,9 +9,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // findThread finds or opens the thread of the turn, and checks its persona.
@@ -93,7 +96,8 @@ func (t *Turn) mayHave(in thread.Thread) bool {
 
 // unspent adds to a batch the read of what the thread has used, by read, and of what it may. The
 // returned function, which is called after the batch was sent, fails with [ErrSpent] when the thread has
-// used as many tokens as it may in [execution.Spell], and with [ErrBudget] when a budget is used up.
+// used as many tokens as it may in [execution.Spell], and with [ErrBudget] when a budget has too little left
+// for an answer.
 func (s *turn) unspent(b *db.Batch, read func() *execution.Spent) func() error {
 	if s.kind.ThreadTokens == nil {
 		return func() error { return nil }
@@ -106,11 +110,23 @@ func (s *turn) unspent(b *db.Batch, read func() *execution.Spent) func() error {
 			return err
 		case used.Tokens >= s.kind.ThreadTokens(bounds):
 			return ErrSpent
-		case used.Budget:
+		case used.Left < s.least(bounds):
 			return ErrBudget
 		}
 		return nil
 	}
+}
+
+// least returns the fewest tokens for which the model is asked to answer the turn, as far as it is known before
+// the turn begins.
+func (s *turn) least(bounds workspace.Settings) int64 {
+	most := s.AnswerTokens
+	if of := s.kind.AnswerTokens; of != nil && (most == 0 || of(bounds) < most) {
+		most = of(bounds)
+	}
+	return reason.Least(llm.Request{
+		System: s.kind.Prompt, Messages: []llm.Message{{Role: llm.RoleUser, Text: s.Message}}, MaxTokens: most,
+	})
 }
 
 // here names the agent on its surface, as budgets do.

@@ -133,7 +133,8 @@ var (
 	// ErrSpent says that the tokens of the conversation are used up. What a turn has used is free again
 	// 24 hours after the turn began.
 	ErrSpent = errors.New(reason.UsedUp)
-	// ErrBudget says that a budget of the workspace or of the agent is used up, where threads have a bound.
+	// ErrBudget says that a budget of the workspace or of the agent has too little left for an answer, where
+	// threads have a bound.
 	ErrBudget = errors.New("a budget is used up")
 	// ErrNotYours says that the running turn belongs to another person.
 	ErrNotYours = errors.New("the running turn is another person's: only an admin may end it")

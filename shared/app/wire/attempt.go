@@ -40,7 +40,7 @@ func (m meter) attempt(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 			return over
 		}
 		output, err = m.budgets.HoldCall(ctx, tx, ledger, cover, c.Attempt, budget.Request{
-			Model: c.Model, Others: m.others, Input: int64(c.Input), Output: int64(c.Output), Min: min(leastAnswer, int64(c.Output)),
+			Model: c.Model, Others: m.others, Input: int64(c.Input), Output: int64(c.Output), Min: min(reason.LeastAnswer, int64(c.Output)),
 		})
 		if refused, ok := errors.AsType[*budget.RefusedError](err); ok {
 			return &reason.SpentError{Short: true, Why: "the budget of " + strings.TrimSpace(string(refused.Scope)+" "+refused.ScopeID) +

@@ -22,13 +22,9 @@ type meter struct {
 	count   *observe.Meters
 }
 
-const (
-	// reserved is the lease of a reservation. It is longer than the time limit of a model call. A
-	// reservation that is not settled by then expires.
-	reserved = 6 * time.Minute
-	// leastAnswer is the smallest size of an answer, in tokens, for which a model is called.
-	leastAnswer = 256
-)
+// reserved is the lease of a reservation. It is longer than the time limit of a model call. A
+// reservation that is not settled by then expires.
+const reserved = 6 * time.Minute
 
 func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
 	if c.Task != "" {
@@ -36,7 +32,7 @@ func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 	}
 	req := budget.Request{
 		Agent: c.Agent, Surface: c.Surface, Execution: c.Execution, Trace: c.Trace, Model: c.Model, Others: m.others,
-		Input: int64(c.Input), Output: int64(c.Output), Min: min(leastAnswer, int64(c.Output)), Lease: reserved,
+		Input: int64(c.Input), Output: int64(c.Output), Min: min(reason.LeastAnswer, int64(c.Output)), Lease: reserved,
 		Day: c.Day, DayMicroUSD: c.DayMicroUSD, Priced: c.Priced,
 	}
 	var r budget.Reservation
