@@ -108,8 +108,8 @@ func (l *Lock) scan(scan db.Scan) error {
 	return json.Unmarshal(stack, &l.Stack)
 }
 
-// outcome returns and logs the result of the try.
-func (t *taking) outcome(ctx context.Context, log *slog.Logger) (Outcome, error) {
+// decide returns the result of the try.
+func (t *taking) decide() (Outcome, error) {
 	switch {
 	case len(t.after) == 0:
 		return "", fmt.Errorf("lock thread %s: %w", t.thread, db.ErrNoRows)
@@ -118,26 +118,42 @@ func (t *taking) outcome(ctx context.Context, log *slog.Logger) (Outcome, error)
 	case t.asker.Ended():
 		return "", fmt.Errorf("lock thread: %w", &execution.EndedError{ID: t.execution, Status: t.asker})
 	}
-	now := t.after[0].Lock
-	if now.Holder != t.execution { // the caller is told, and may ask each second
-		log.DebugContext(ctx, "thread refused", "thread", t.thread, "execution", t.execution, "holder", now.Execution(), "age", now.Age)
-		return "", &HeldError{Thread: t.thread, Lock: now}
-	}
-	was := t.before
-	how, level := Acquired, slog.LevelInfo
+	was, now := t.before, t.after[0].Lock
 	switch {
+	case now.Holder != t.execution:
+		return "", &HeldError{Thread: t.thread, Lock: now}
 	case was.Holder == t.execution:
-		how, level = Refreshed, slog.LevelDebug
+		return Refreshed, nil
 	case was.Holder == "" || was.Author == t.execution:
+		return Acquired, nil
 	case len(now.Stack) > 1 && was.Holder == now.Stack[len(now.Stack)-2]:
-		how = Inherited
 		if was.Holder == now.ParkedBy {
-			how = HandedOver
+			return HandedOver, nil
 		}
-	default:
-		how, level = Cleared, slog.LevelWarn
+		return Inherited, nil
 	}
-	log.Log(ctx, level, "thread "+string(how), "thread", t.thread, "execution", t.execution, "from", was.Execution())
+	return Cleared, nil
+}
+
+// outcome returns and logs the result of the try, after the commit.
+func (t *taking) outcome(ctx context.Context, log *slog.Logger) (Outcome, error) {
+	how, err := t.decide()
+	if held, ok := errors.AsType[*HeldError](err); ok { // the caller is told, and may ask each second
+		log.DebugContext(ctx, "thread refused", "thread", t.thread, "execution", t.execution,
+			"holder", held.Lock.Execution(), "age", held.Lock.Age)
+	}
+	if err != nil {
+		return "", err
+	}
+	level := slog.LevelInfo
+	switch how {
+	case Refreshed:
+		level = slog.LevelDebug
+	case Cleared:
+		level = slog.LevelWarn
+	case Acquired, Inherited, HandedOver:
+	}
+	log.Log(ctx, level, "thread "+string(how), "thread", t.thread, "execution", t.execution, "from", t.before.Execution())
 	return how, nil
 }
 

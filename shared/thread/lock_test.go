@@ -2,6 +2,7 @@ package thread_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -60,6 +61,24 @@ func TestARefusalIsNoNews(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "thread acquired") {
 		t.Errorf("%d lines: %s", n, log.String())
+	}
+}
+
+// TestASendThatIsRolledBackIsNoNews: nothing is logged in a transaction, which may not come to its commit.
+func TestASendThatIsRolledBackIsNoNews(t *testing.T) {
+	w := newWorld(t, inSQLite(t))
+	var log bytes.Buffer
+	logged, err := thread.New(w.DB, w.runs, w.outbox, ids, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	speaks, th, undone := w.begin(t, "", false), w.open(t, "x"), errors.New("rolled back")
+	err = w.try(t, func(ctx context.Context, tx *db.Tx) error {
+		_, err := logged.Send(ctx, tx, thread.Outgoing{Thread: th, Execution: speaks, Body: "Hello."})
+		return cmp.Or(err, undone)
+	})
+	if !errors.Is(err, undone) || log.Len() > 0 {
+		t.Errorf("%v, and it logs %s", err, log.String())
 	}
 }
 

@@ -100,7 +100,7 @@ func (s *Store) Send(ctx context.Context, tx execution.Tx, m Outgoing) (Sent, er
 	if err != nil {
 		return Sent{}, fmt.Errorf("send in thread %s: %w", m.Thread, err)
 	}
-	_, err = t.outcome(ctx, s.log)
+	_, err = t.decide()
 	_, held := errors.AsType[*HeldError](err)
 	_, ended := errors.AsType[*execution.EndedError](err)
 	late := ended && m.Late
