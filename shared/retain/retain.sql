@@ -11,9 +11,14 @@
    LIMIT 2000
 
 -- part: oldOutbox
--- Uncertain rows stay: a person must decide. Of a webhook its deliveries tell.
+-- Uncertain messages stay until a person has dismissed them: only those can be sent again.
   FROM outbox
-   WHERE workspace_id = $1 AND (status IN ('sent', 'failed', 'superseded', 'expired', 'dead') OR status = 'uncertain' AND kind = 'webhook') AND created_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
+   WHERE workspace_id = $1
+     AND (status IN ('sent', 'failed', 'superseded', 'expired', 'dead')
+       OR status = 'uncertain' AND (kind <> 'message' OR EXISTS (
+          SELECT 1 FROM failure_dismissals d
+           WHERE d.workspace_id = $1 AND d.kind = 'message' AND d.id = outbox.id AND d.failed_at >= outbox.updated_at)))
+     AND created_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
      AND updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
    LIMIT 2000
 

@@ -32,6 +32,7 @@ type world struct {
 
 type queries struct {
 	Executions, Count, Happens, OldOutbox, OldRun, Outboxes           db.Query
+	Dismissed                                                         db.Query
 	ManyMemories, ManyUsages, Left, Day, Budgets, Approval, Approvals db.Query
 	Task, TaskLine, TaskLines                                         db.Query
 	Delivery, Deliveries                                              db.Query
@@ -140,7 +141,7 @@ func TestWhatIsOldGoes(t *testing.T) {
 func TestPurgeGoesByTheEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		keep := retain.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
-		_, err1 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "uncertain", ids(), outbox.Kick)
+		_, err1 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "uncertain", ids(), outbox.Message)
 		_, err2 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "failed", ids(), outbox.Kick) // ended just now
 		_, err3 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldRun, ids())                                  // ended just now
 		_, err4 := w.s.Purge(t.Context(), w.Workspace, keep)
@@ -155,14 +156,21 @@ func TestPurgeGoesByTheEnd(t *testing.T) {
 	})
 }
 
-// Uncertain rows need a person's decision, and approved calls are still to be made. They stay,
-// however old they are.
+// Uncertain messages need a person's decision, and approved calls are still to be made. They stay, however old they
+// are, until a person has dismissed them.
 func TestWhatAPersonHasToLookAtStays(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		for _, row := range [][2]any{{"uncertain", outbox.Kick}, {"failed", outbox.Kick}, {"uncertain", outbox.Webhook}} {
-			if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), row[0], ids(), row[1]); err != nil {
+		dismissed := ids()
+		for id, row := range map[string][2]any{
+			ids(): {"uncertain", outbox.Message}, dismissed: {"uncertain", outbox.Message}, ids(): {"failed", outbox.Kick},
+			ids(): {"uncertain", outbox.Webhook}, ids(): {"uncertain", outbox.Kick}, ids(): {"uncertain", outbox.Spawn},
+		} {
+			if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, id, row[0], ids(), row[1]); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Dismissed, dismissed); err != nil {
+			t.Fatal(err)
 		}
 		for _, status := range []string{"approved", "rejected"} {
 			if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Approval, ids(), status); err != nil {
@@ -177,7 +185,7 @@ func TestWhatAPersonHasToLookAtStays(t *testing.T) {
 		err := errors.Join(
 			w.DB.One(t.Context(), w.Workspace, []any{&rows}, w.q.Outboxes), w.DB.One(t.Context(), w.Workspace, []any{&approvals}, w.q.Approvals))
 		if err != nil || rows != 1 || approvals != 1 {
-			t.Errorf("left of 3 outbox rows: %d, of 2 approvals: %d, %v", rows, approvals, err)
+			t.Errorf("left of 6 outbox rows: %d, of 2 approvals: %d, %v", rows, approvals, err)
 		}
 	})
 }

@@ -13,6 +13,11 @@ INSERT INTO events (workspace_id, kind, created_at) VALUES ($1, 'memory.saved', 
 INSERT INTO outbox (workspace_id, id, kind, topic, key, payload, status, max_attempts, due_at, trace_id, created_at, updated_at)
 VALUES ($1, $2, $5, 'x', $4, '{}', $3, 1, lk_now(), 'op_test', lk_plus(lk_now(), 0 - CAST(31 AS bigint) * 86400000), lk_now());
 
+-- name: Dismissed
+-- A person has dismissed the failure of a message.
+INSERT INTO failure_dismissals (workspace_id, kind, id, failed_at, dismissed_by, created_at)
+SELECT $1, 'message', o.id, o.updated_at, 'ada', lk_now() FROM outbox o WHERE o.workspace_id = $1 AND o.id = $2;
+
 -- name: OldRun
 INSERT INTO executions (workspace_id, id, agent, surface, trace_id, status, created_at, updated_at, ended_at)
 VALUES ($1, $2, 'operator', 'op', 'op_test', 'completed', lk_plus(lk_now(), 0 - CAST(91 AS bigint) * 86400000), lk_now(), lk_now());
