@@ -136,8 +136,11 @@ func (s *Sender) time(ctx context.Context, r *Request) bool {
 func (s *Sender) ended(ctx context.Context, r *Report, rows []Entry) {
 	for _, e := range rows {
 		switch e.Status {
-		case Uncertain:
+		case Uncertain: // its attempt was cut off
 			r.Uncertain++
+			if s.Observe != nil {
+				s.Observe(e.Topic, e.Status)
+			}
 		case Expired:
 			r.Expired++
 		}

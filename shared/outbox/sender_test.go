@@ -151,8 +151,13 @@ func TestRowsThatAClaimEndsAreCounted(t *testing.T) {
 		}
 		w.Skew.Advance(time.Hour)
 		last := w.enqueue(t, kick("c"))[0]
-		r := w.drain(t, handler(func(context.Context, outbox.Claimed) error { return nil }))
-		if diff := cmp.Diff(outbox.Report{Claimed: 1, Sent: 1, Uncertain: 1, Expired: 1}, r); diff != "" {
+		s, seen := w.sender(handler(func(context.Context, outbox.Claimed) error { return nil })), map[outbox.Status]int{}
+		s.Observe = func(_ string, status outbox.Status) { seen[status]++ }
+		r, err := s.Drain(t.Context(), w.Workspace, 1000)
+		if diff := cmp.Diff(outbox.Report{Claimed: 1, Sent: 1, Uncertain: 1, Expired: 1}, r); err != nil || diff != "" {
+			t.Error(diff, err)
+		}
+		if diff := cmp.Diff(map[outbox.Status]int{outbox.Sent: 1, outbox.Uncertain: 1}, seen); diff != "" { // the expired one was not tried
 			t.Error(diff)
 		}
 		w.mustBe(t, outbox.Expired, expired)
