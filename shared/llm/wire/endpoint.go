@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -110,10 +111,11 @@ func (e *Endpoint) Ask(ctx context.Context, body []byte, stream bool, to Receive
 		return e.failed(ctx, resp.Header, readFailure(resp))
 	}
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if media == "text/event-stream" || stream && media != "application/json" {
-		err = passEvents(ctx, resp.Body, to)
+	in := &beginning{bufio.NewReader(resp.Body), resp.Body}
+	if media == "text/event-stream" || stream && media != "application/json" && !in.object() {
+		err = passEvents(ctx, in, to)
 	} else {
-		err = passWhole(resp.Body, to)
+		err = passWhole(in, to)
 	}
 	if err != nil {
 		return e.failed(ctx, resp.Header, err)
@@ -140,6 +142,19 @@ func (e *Endpoint) post(ctx context.Context, body []byte, stream bool) (*http.Re
 		err = wrapped.Err // the text of a url.Error contains the URL
 	}
 	return resp, err
+}
+
+// beginning is a body whose first byte can be looked at.
+type beginning struct {
+	*bufio.Reader
+	io.Closer
+}
+
+// object reports whether the body begins as a JSON object does, and no event. Some servers ignore that a
+// stream is asked for, and do not say what they send.
+func (b *beginning) object() bool {
+	first, err := b.Peek(1)
+	return err == nil && first[0] == '{'
 }
 
 func passWhole(in io.ReadCloser, to Receiver) error {

@@ -135,6 +135,13 @@ func TestAskTakesWhatComes(t *testing.T) {
 			t.Errorf("%+v: got %+v, %v", test, r, err)
 		}
 	}
+	for _, media := range []string{"text/plain; charset=utf-8", ""} { // as a server says that does not think of it
+		s := llmtest.Serve(t, llmtest.Speak(200, llmtest.EndWell, []string{`{"a":1}`}, "Content-Type", media))
+		var r receiver
+		if err := endpoint(t, s.URL, s.Client()).Ask(t.Context(), nil, true, &r); err != nil || r.whole != `{"a":1}` {
+			t.Errorf("an object of the type %q: got %+v, %v", media, r, err)
+		}
+	}
 }
 
 func TestBodiesAreClosed(t *testing.T) {
