@@ -40,7 +40,7 @@ func TestInABrowser(t *testing.T) {
 	for _, test := range []func(*room){
 		conversation, keyboardOnly, reload, reloadInTheMiddle,
 		brokenStream, brokenBeforeTheAnswer, lostStream, answerBegunAnew,
-		tooMany, conversationSpent, refusedForGood, offline, notSentTwice,
+		tooMany, conversationSpent, budgetSpent, refusedForGood, offline, notSentTwice,
 		answerComesLater, failedAnswer, closedMeanwhile,
 		hostile, otherSite, withoutStorage,
 		barriers, widths, lessMotion,

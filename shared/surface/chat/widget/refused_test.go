@@ -50,6 +50,21 @@ func conversationSpent(r *room) {
 	r.quiet("429")
 }
 
+// budgetSpent: a conversation that has not begun is not too long, and another one does not help.
+func budgetSpent(r *room) {
+	r.stub.refuses(func(w http.ResponseWriter, _ int) bool {
+		limited(w, "insufficient_quota", "3600")
+		return true
+	})
+	r.visit()
+	r.open()
+	r.write("Hello")
+	r.notes("The chat is not available at the moment. Your message was not sent.")
+	r.until(`!` + q(".notice button"))
+	r.once(1)
+	r.quiet("429")
+}
+
 // refusedForGood: what can't help is not offered.
 func refusedForGood(r *room) {
 	statuses := []int{http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusInternalServerError}

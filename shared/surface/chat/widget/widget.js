@@ -699,9 +699,12 @@
       return send(message);
     }
     if (refused && error.status === 429) {
-      return error.code === "spent" || error.code === "insufficient_quota"
+      if (error.code !== "spent" && error.code !== "insufficient_quota") {
+        return note(texts.many, texts.again, again, Math.ceil(error.after));
+      }
+      return memory.thread
         ? note(texts.spent, texts.anew, () => anew(message.body))
-        : note(texts.many, texts.again, again, Math.ceil(error.after));
+        : note(`${texts.trouble} ${texts.unsent}`); // a budget is used up, which another conversation does not help
     }
     if (refused && (error.status === 401 || error.status === 403)) return note(texts.closed);
     if (refused && !error.passing) return note(texts.unfit);
