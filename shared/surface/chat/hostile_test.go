@@ -64,6 +64,8 @@ func TestWhatIsNoMessage(t *testing.T) {
 		{responses, `{"input":[{"role":"assistant","content":"Hi."}]}`, 400, "invalid", "input[0].role"},
 		{responses, `{"input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]}`, 400, "unsupported_content", "input[0].content[0].type"},
 		{responses, `{"input":[{"type":"reasoning"}]}`, 400, "invalid", "input"},
+		{responses, `{"input":"","instructions":"Be brief."}`, 400, "invalid", "input"},
+		{responses, `{"input":[{"role":"user","content":[]}],"instructions":"Be brief."}`, 400, "invalid", "input"},
 		{responses, `{"input":"Hi.","tools":[{"type":"web_search"}]}`, 422, "unsupported_tools", "tools"},
 		{responses, `{"input":"Hi.","max_output_tokens":-1}`, 400, "invalid", "max_output_tokens"},
 		{responses, `{"input":"Hi.","instructions":"` + strings.Repeat("a", 60<<10+1) + `"}`, 400, "invalid", "instructions"},

@@ -96,7 +96,7 @@ func (q *responseRequest) said() (string, []turn.Said, *problem.Problem) {
 	if q.Instructions != "" {
 		said = append(said, saidBy("developer", q.Instructions))
 	}
-	last := ""
+	asked, last := len(said), ""
 	for i, m := range items {
 		at := fmt.Sprintf("body.input[%d]", i)
 		switch m.Type {
@@ -118,15 +118,15 @@ func (q *responseRequest) said() (string, []turn.Said, *problem.Problem) {
 		}
 		last = at
 	}
+	if len(said) == asked {
+		return "", nil, bad("body.input", "expected a message")
+	}
 	return q.split(last, said)
 }
 
 // split divides what was said into the message that is to be answered and what came before. Where the
 // response before gives the context, all that is new is the message.
 func (q *responseRequest) split(at string, said []turn.Said) (string, []turn.Said, *problem.Problem) {
-	if len(said) == 0 {
-		return "", nil, bad("body.input", "expected a message")
-	}
 	before, message := said[:len(said)-1], said[len(said)-1]
 	if message.Role == thread.Assistant {
 		return "", nil, bad(at+".role", "the last item is answered: it can't be the assistant's")
