@@ -56,6 +56,32 @@ func TestReadsAreLimited(t *testing.T) {
 	})
 }
 
+// TestLooksForResponsesAreLimited: a message that names the response before it is read for before it counts.
+func TestLooksForResponsesAreLimited(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		limited(time.Now)(w.Handler)
+		w.set(t, "chatVisitorMessages", 1)
+		w.set(t, "chatMessages", 2)
+		body := `{"input":"Hi.","previous_response_id":"resp_` + ids() + `"}`
+		for token, burst := range map[string]int{site: 100, key: 20} {
+			begun, looked := time.Now(), 0
+			for range burst + 20 {
+				switch got := w.call(t, http.MethodPost, responses, token, body); got.status {
+				case http.StatusNotFound:
+					looked++
+				case http.StatusTooManyRequests:
+				default:
+					t.Fatalf("%d %s", got.status, got.body)
+				}
+			}
+			// the first ones before the limit is known
+			if most := burst + 3 + int(time.Since(begun).Minutes()*float64(burst)); looked > most {
+				t.Errorf("by %s as many as %d responses were looked for", token, looked)
+			}
+		}
+	})
+}
+
 // TestAPageOfAHistoryIsBounded in bytes, and the next one goes on behind it.
 func TestAPageOfAHistoryIsBounded(t *testing.T) {
 	w := onOne(t)

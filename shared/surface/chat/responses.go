@@ -63,7 +63,12 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, v *visit) {
 		p = v.identify(r, body.User)
 	}
 	if p == nil && body.Previous != "" {
-		p = h.follows(r, v, &m, body.Previous)
+		if !v.counted { // the response names the visitor, and is looked for before the message counts
+			p = h.look(r.Context(), v)
+		}
+		if p == nil {
+			p = h.follows(r, v, &m, body.Previous)
+		}
 	}
 	if p != nil {
 		h.refuse(w, r, p)
