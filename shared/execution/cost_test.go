@@ -9,19 +9,45 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 )
 
-// TestAConversationIsSummedUpAlongItsIndex on either engine: the sum reads no other conversation.
-func TestAConversationIsSummedUpAlongItsIndex(t *testing.T) {
-	args := []any{"thread", "00000000-0000-7000-8000-000000000000", -execution.Spell.Milliseconds(), "visitor", "visitor:ch"}
+// TestAConversationIsSummedUpByItself on either engine: the sum reads no other conversation, and no budget of a task.
+func TestAConversationIsSummedUpByItself(t *testing.T) {
 	g := dbtest.NewGrown(t)
-	g.Fill(t, `INSERT INTO executions (workspace_id, id, agent, surface, trace_id, status, input, created_at, updated_at)
-		SELECT $1, gen_random_uuid(), 'visitor', 'ch', 'ch_1', 'completed', jsonb_build_object('task', 'turn', 'thread_id', 'thread ' || n), lk_now(), lk_now()
-		  FROM generate_series(1, 3000) n`)
-	g.Exec(t, "ANALYZE executions")
-	plans := []string{g.Explain(t, "execution.SpentIn", args...).String()}
-	plans = append(plans, strings.Join(dbtest.New(t, dbtest.OnSQLite).ExplainSQLite(t, "execution.SpentIn", args...), "\n"))
-	for _, plan := range plans {
-		if !strings.Contains(plan, "executions_thread") {
-			t.Errorf("it is read by %s", plan)
+	g.Exec(t, "ALTER TABLE executions DISABLE TRIGGER USER")
+	g.Exec(t, "ALTER TABLE messages DISABLE TRIGGER USER")
+	g.Fill(t, `INSERT INTO threads (workspace_id, id, channel, address, policy, metadata, created_at, updated_at)
+		SELECT $1, CAST('00000000-0000-7000-8000-' || lpad(CAST(n AS text), 12, '0') AS uuid), 'chat', 'visitor ' || n, 'queue', '{}',
+		       lk_now(), lk_now()
+		  FROM generate_series(1, 1000) n`,
+		`INSERT INTO executions (workspace_id, id, agent, surface, trace_id, status, input, prompt_tokens, completion_tokens,
+		                         created_at, updated_at)
+		SELECT $1, CAST('00000000-0000-7000-9000-' || lpad(CAST(n AS text), 12, '0') AS uuid), 'visitor', 'ch', 'ch_1', 'completed',
+		       jsonb_build_object('task', 'turn', 'thread_id', '00000000-0000-7000-8000-' || lpad(CAST(1 + n % 1000 AS text), 12, '0')),
+		       1, 1, lk_now(), lk_now()
+		  FROM generate_series(1, 5000) n`,
+		`INSERT INTO messages (workspace_id, id, thread_id, seq, role, body, execution_id, created_at)
+		SELECT $1, gen_random_uuid(), CAST('00000000-0000-7000-8000-' || lpad(CAST(1 + n % 1000 AS text), 12, '0') AS uuid),
+		       1 + n / 1000, 'user', 'Hi.',
+		       CAST('00000000-0000-7000-9000-' || lpad(CAST(n AS text), 12, '0') AS uuid), lk_now()
+		  FROM generate_series(1, 5000) n`,
+		`INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, period_start, period_end, created_by, created_at, updated_at)
+		SELECT $1, gen_random_uuid(), 'task', 'task ' || n, 1000, lk_now() - interval '1 hour', lk_now() + interval '1 hour', 'ada',
+		       lk_now(), lk_now()
+		  FROM generate_series(1, 5000) n`)
+	for _, table := range []string{"threads", "executions", "messages", "usage_budgets"} {
+		g.Exec(t, "ANALYZE "+table)
+	}
+	const thread, nobody = "00000000-0000-7000-8000-000000000007", "00000000-0000-7000-8000-000000000000"
+	lite := dbtest.New(t, dbtest.OnSQLite)
+	for name, of := range map[string][2]any{"execution.SpentIn": {thread, nobody}, "execution.SpentAt": {"chat", "visitor 7"}} {
+		args := []any{of[0], of[1], -execution.Spell.Milliseconds(), "visitor", "visitor:ch"}
+		if plan := g.Explain(t, name, args...); plan.Pages() > 60 {
+			t.Errorf("%s reads %d pages: %s", name, plan.Pages(), plan)
+		}
+		plan := strings.Join(lite.ExplainSQLite(t, name, args...), "\n")
+		for _, way := range []string{"SEARCH e ", "SEARCH m ", "SEARCH a ", "scope_id=?"} {
+			if !strings.Contains(plan, way) {
+				t.Errorf("%s is not read by %q: %s", name, way, plan)
+			}
 		}
 	}
 }

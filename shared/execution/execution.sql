@@ -209,22 +209,35 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
     AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now()))
 
 -- name: SpentIn
--- Sums up the tokens of the turns of a thread that began within $4 before now, except $3. Tells what is left of the
--- budgets of the workspace, and of the agents $5 and $6.
-SELECT CAST(coalesce(sum(prompt_tokens + completion_tokens), 0) AS bigint),
+-- Sums up the tokens of the turns of agent $5 in a thread that began within $4 before now, except $3. Tells what is left of
+-- the budgets of the workspace, and of the agents $5 and $6. Row-level security keeps Postgres from an index on what the
+-- inputs say, so the turns are found by their messages, and those that were rolled back by the activity that says so.
+SELECT CAST(coalesce(sum(e.prompt_tokens + e.completion_tokens), 0) AS bigint),
   @leftOfBudgets
-  FROM executions
- WHERE workspace_id = $1 AND input ->> 'task' = 'turn' AND input ->> 'thread_id' = $2
-   AND created_at > (SELECT lk_plus(lk_now(), $4)) AND id <> $3;
+  FROM executions e
+ WHERE e.workspace_id = $1 AND e.agent = $5 AND e.created_at > (SELECT lk_plus(lk_now(), $4)) AND e.id <> $3
+   AND e.id IN (
+     SELECT m.execution_id FROM messages m
+      WHERE m.workspace_id = $1 AND m.thread_id = $2 AND m.created_at > (SELECT lk_plus(lk_now(), $4))
+      UNION
+     SELECT a.execution_id FROM agent_activity a
+      WHERE a.workspace_id = $1 AND a.skill_name = 'chat.rollback' AND a.created_at > (SELECT lk_plus(lk_now(), $4))
+        AND a.thread_id = $2);
 
 -- name: SpentAt
 -- SpentIn for the thread of the address $3 on the channel $2, and no exception.
-SELECT CAST(coalesce(sum(prompt_tokens + completion_tokens), 0) AS bigint),
+SELECT CAST(coalesce(sum(e.prompt_tokens + e.completion_tokens), 0) AS bigint),
   @leftOfBudgets
-  FROM executions
- WHERE workspace_id = $1 AND input ->> 'task' = 'turn'
-   AND input ->> 'thread_id' = (SELECT CAST(t.id AS text) FROM threads t WHERE t.workspace_id = $1 AND t.channel = $2 AND t.address = $3)
-   AND created_at > (SELECT lk_plus(lk_now(), $4));
+  FROM executions e
+ WHERE e.workspace_id = $1 AND e.agent = $5 AND e.created_at > (SELECT lk_plus(lk_now(), $4))
+   AND e.id IN (
+     SELECT m.execution_id FROM messages m
+      WHERE m.workspace_id = $1 AND m.created_at > (SELECT lk_plus(lk_now(), $4))
+        AND m.thread_id = (SELECT t.id FROM threads t WHERE t.workspace_id = $1 AND t.channel = $2 AND t.address = $3)
+      UNION
+     SELECT a.execution_id FROM agent_activity a
+      WHERE a.workspace_id = $1 AND a.skill_name = 'chat.rollback' AND a.created_at > (SELECT lk_plus(lk_now(), $4))
+        AND a.thread_id = (SELECT t.id FROM threads t WHERE t.workspace_id = $1 AND t.channel = $2 AND t.address = $3));
 
 -- name: Join
 UPDATE executions SET status = 'completed', result = $3, updated_at = lk_now(), ended_at = lk_now()
