@@ -103,6 +103,10 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execu
 	trust := execution.Trusted
 	if len(entries) > 0 {
 		trust = entries[len(entries)-1].Trust
+	} else if _, _, err := s.Threads.Append(ctx, tx, was.Thread, thread.Spoken{ // it may have waited in line
+		Role: thread.User, Body: was.Message, Execution: e.ID, Key: e.ID + ":asked", Earlier: true,
+	}); err != nil {
+		return err
 	}
 	body := interrupted(said, stays)
 	if s.kind.Told != nil {

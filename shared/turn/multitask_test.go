@@ -386,7 +386,10 @@ func TestATurnCanBeGivenUp(t *testing.T) {
 		}
 		close(h.answer)
 		works.end(t)
-		stands.end(t)
+		in := stands.end(t).Thread
+		if got := w.spoken(t, in); !slices.Equal(got, []string{"user: 2", "assistant: (interrupted)"}) {
+			t.Errorf("the thread of the turn that waited in line has %q", got)
+		}
 		for _, id := range []string{waits.Execution, second, first} {
 			if e := w.execution(t, id); e.Status != execution.Cancelled || e.Error != "cancel by user:ada" {
 				t.Errorf("it is %s: %s", e.Status, e.Error)
