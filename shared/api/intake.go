@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/lanekeeper/lanekeeper/shared/intake"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
@@ -31,7 +33,14 @@ func (s *server) intake(rt route, next http.Handler) http.Handler {
 		} else if p == nil {
 			p = checkBody(body)
 		}
-		if p != nil {
+		switch {
+		case p != nil && rt.path == mcpPath && p.Status == http.StatusBadRequest:
+			refuseMessage(w, jsonrpc.CodeParseError, p)
+			return
+		case p != nil && rt.path == mcpPath && p.Status == http.StatusUnprocessableEntity:
+			refuseMessage(w, jsonrpc.CodeInvalidRequest, p)
+			return
+		case p != nil:
 			s.refuse(w, r, p)
 			return
 		}

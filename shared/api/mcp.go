@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"reflect"
 	"runtime/debug"
@@ -65,6 +66,9 @@ func speaksMCP(s *server, a huma.API, op huma.Operation) {
 	op.RequestBody = &huma.RequestBody{Required: true, Content: described(reflect.TypeFor[mcpRequest]())}
 	op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: described(reflect.TypeFor[mcpAnswer]())}
 	op.Responses["202"] = &huma.Response{Description: "A notification was taken"}
+	for _, status := range []int{http.StatusBadRequest, http.StatusUnprocessableEntity} {
+		op.Responses[strconv.Itoa(status)].Content["application/json"] = op.Responses["200"].Content["application/json"]
+	}
 	a.OpenAPI().AddOperation(&op)
 	a.Adapter().Handle(&op, func(ctx huma.Context) {
 		r, w := humago.Unwrap(ctx)
@@ -133,8 +137,7 @@ func (s *server) newMCP(table []route) (http.Handler, error) {
 
 type outerKey struct{}
 
-// serveMCP answers one message. It answers a text that is not a message of the protocol with a
-// problem, as other routes do.
+// serveMCP answers one message.
 func (s *server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	r.Header.Set("Accept", "application/json, text/event-stream") // the response is JSON, whatever the client accepts
 	sent, err := io.ReadAll(r.Body)                               // intake has limited its size
@@ -147,22 +150,27 @@ func (s *server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	if !repeatable(sent) {
+		refuseMessage(w, jsonrpc.CodeInvalidRequest, oddID)
+		return
+	}
 	r.Body = io.NopCloser(bytes.NewReader(sent))
 	if bytes.HasPrefix(bytes.TrimSpace(sent), []byte("[")) { // several messages, which don't create one thing
 		r = r.WithContext(context.WithValue(r.Context(), claimedKey{}, ""))
 	}
 	told := &buffered{header: http.Header{}}
 	built.ServeHTTP(told, r.WithContext(context.WithValue(r.Context(), outerKey{}, r)))
-	unknown := told.unknownMethod(sent)
+	refused := told.refusedCall(sent)
 	switch {
-	case unknown != nil:
+	case refused != nil:
 		told = &buffered{header: http.Header{"Content-Type": {"application/json"}}, status: http.StatusOK}
-		_, _ = told.Write(unknown)
+		_, _ = told.Write(refused)
 	case told.status == http.StatusForbidden:
 		s.refuse(w, r, wrongHost)
 		return
 	case told.status >= http.StatusBadRequest && told.header.Get("Content-Type") != "application/json":
-		s.refuse(w, r, problem.New(told.status, "malformed", "this is no message of a version of the protocol that is served here"))
+		refuseMessage(w, jsonrpc.CodeInvalidRequest,
+			problem.New(told.status, "malformed", "this is no message of a version of the protocol that is served here"))
 		return
 	case told.status == 0: // the client has disconnected, or the time limit has passed
 		s.refuse(w, r, tooSlow)
@@ -173,8 +181,43 @@ func (s *server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(discreetErrors(told.status, told.body.Bytes()))
 }
 
-// noTool answers the call of an unknown tool.
-const noTool = "there is no such tool here: tools/list names those that there are"
+// oddID refuses a message whose id its answer could not repeat.
+var oddID = problem.New(http.StatusBadRequest, "malformed", "the id of a message is a text, or a whole number below 2 to the power of 53")
+
+// repeatable reports whether an answer can repeat the ids of messages: the library reads numbers as floating-point
+// numbers and cuts off their fractions.
+func repeatable(sent []byte) bool {
+	messages := []map[string]json.RawMessage{{}}
+	if json.Unmarshal(sent, &messages) != nil && json.Unmarshal(sent, &messages[0]) != nil {
+		return true // the library refuses it
+	}
+	for _, m := range messages {
+		n, err := strconv.ParseFloat(string(m["id"]), 64)
+		if err == nil && (n != math.Trunc(n) || math.Abs(n) >= 1<<53) {
+			return false
+		}
+	}
+	return true
+}
+
+// refuseMessage answers with the protocol's error what is not a message that can be taken. The id of its sender is
+// not known.
+func refuseMessage(w http.ResponseWriter, code int64, p *problem.Problem) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(p.Status)
+	_ = encode(w, struct { // it always encodes
+		Version string         `json:"jsonrpc"`
+		ID      any            `json:"id"`
+		Error   *jsonrpc.Error `json:"error"`
+	}{Version: "2.0", Error: &jsonrpc.Error{Code: code, Message: p.Detail}})
+}
+
+const (
+	// noTool answers the call of an unknown tool.
+	noTool = "there is no such tool here: tools/list names those that there are"
+	// badParams answers params that a method can't take.
+	badParams = "the params are not those of the method, or name nothing that is here"
+)
 
 // discreetErrors replaces the text of errors about params, because the library repeats the params
 // there. It returns all other answers as they are.
@@ -196,9 +239,7 @@ func discreetErrors(status int, body []byte) []byte {
 		if wrong.Code != jsonrpc.CodeInvalidParams && wrong.Code != 0 { // the library gives some errors no code
 			continue
 		}
-		wrong = jsonrpc.Error{
-			Code: jsonrpc.CodeInvalidParams, Message: "the params are not those of the method, or name nothing that is here",
-		}
+		wrong = jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: badParams}
 		answer["error"], _ = json.Marshal(&wrong)
 	}
 	var out any = answers
@@ -212,21 +253,27 @@ func discreetErrors(status int, body []byte) []byte {
 	return discreet
 }
 
-// unknownMethod returns the protocol's error for a call of an unknown method. The library answers
-// such a call as if it were not a message. unknownMethod returns nil for any other response.
-func (a *buffered) unknownMethod(sent []byte) []byte {
+// refusedCall returns the protocol's error for a call of an unknown method, or without the params that its method
+// needs. The library answers such a call as if it were not a message. refusedCall returns nil for any other response.
+func (a *buffered) refusedCall(sent []byte) []byte {
 	if a.status != http.StatusBadRequest {
 		return nil
 	}
 	message, err := jsonrpc.DecodeMessage(sent)
 	call, ok := message.(*jsonrpc.Request)
-	if err != nil || !ok || !call.IsCall() || !strings.HasSuffix(strings.TrimSpace(a.body.String()),
-		strconv.Quote(call.Method)+" unsupported") {
+	if err != nil || !ok || !call.IsCall() {
 		return nil
 	}
-	answer, err := jsonrpc.EncodeMessage(&jsonrpc.Response{
-		ID: call.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "there is no such method here"},
-	})
+	var wrong jsonrpc.Error
+	switch why := strings.TrimSpace(a.body.String()); {
+	case strings.HasSuffix(why, strconv.Quote(call.Method)+" unsupported"):
+		wrong = jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "there is no such method here"}
+	case strings.HasSuffix(why, `missing required "params"`):
+		wrong = jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: badParams}
+	default:
+		return nil
+	}
+	answer, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: call.ID, Error: &wrong})
 	if err != nil {
 		return nil
 	}

@@ -405,8 +405,8 @@ func TestMCPIsForTokens(t *testing.T) {
 		"a rebound name":  {admin, func(r *http.Request) { arrivedAt(r, "127.0.0.1"); r.Host = "evil.example:8080" }, 403, "wrong_host"},
 		"a proxy's name":  {admin, func(r *http.Request) { arrivedAt(r, "127.0.0.1"); r.Host = "agents.example" }, 200, ""},
 		"this machine":    {admin, func(r *http.Request) { arrivedAt(r, "127.0.0.1"); r.Host = "localhost:8080" }, 200, ""},
-		"another version": {admin, func(r *http.Request) { r.Header.Set("Mcp-Protocol-Version", "1999-01-01") }, 400, "malformed"},
-		"an event id":     {admin, func(r *http.Request) { r.Header.Set("Last-Event-Id", "x_1") }, 400, "malformed"},
+		"another version": {admin, func(r *http.Request) { r.Header.Set("Mcp-Protocol-Version", "1999-01-01") }, 400, ""},
+		"an event id":     {admin, func(r *http.Request) { r.Header.Set("Last-Event-Id", "x_1") }, 400, ""},
 	} {
 		r := request(http.MethodPost, "/mcp", c.token, ping)
 		c.change(r)
@@ -492,14 +492,29 @@ func TestMessagesOfTheProtocol(t *testing.T) {
 		`{}`:                                                     400,
 		``:                                                       400,
 		`[]`:                                                     400,
+		`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`:             400, // the library would answer as 1
+		`{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`:                           400, // the library would answer as 9007199254740992
+		`[{"jsonrpc":"2.0","id":0.5,"method":"ping"}]`:                                      400,
+		`{"jsonrpc":"2.0","id":7.0,"method":"ping"}`:                                        200,
 		`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`:                                   422,
 		`{"jsonrpc":"2.0","id":1,"method":"ping","x":"` + strings.Repeat("x", 1<<20) + `"}`: 413,
 	} {
 		r := request(http.MethodPost, "/mcp", admin, body)
 		rec := httptest.NewRecorder()
 		w.ServeHTTP(rec, r)
-		if rec.Code != status || status >= 400 && rec.Header().Get("Content-Type") != "application/problem+json" {
+		if rec.Code != status || status == 413 && rec.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%.80s: %d %s %.200s", body, rec.Code, rec.Header().Get("Content-Type"), rec.Body)
+		}
+		if status != 400 && status != 422 {
+			continue
+		}
+		code := "-32600"
+		if body == `{"jsonrpc":` {
+			code = "-32700"
+		}
+		if got := rec.Body.String(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":null,"error":{"code":`+code+`,"message":"`) ||
+			rec.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%.80s: %s %s", body, rec.Header().Get("Content-Type"), got)
 		}
 	}
 	for _, id := range []string{`1`, `"a\"b"`, `0`} {
@@ -510,6 +525,15 @@ func TestMessagesOfTheProtocol(t *testing.T) {
 		w.must(t, 200, http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":`+id+`,"method":"no\"pe","params":{}}`, &told)
 		if told.Error.Code != -32601 || string(told.ID) != id {
 			t.Errorf("an unknown method, called as %s: %+v", id, told)
+		}
+	}
+	for _, method := range []string{"tools/call", "resources/read", "prompts/get"} { // which need params
+		var told struct {
+			ID    int
+			Error struct{ Code int }
+		}
+		if w.must(t, 200, http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":3,"method":"`+method+`"}`, &told); told.ID != 3 || told.Error.Code != -32602 {
+			t.Errorf("%s without params: %+v", method, told)
 		}
 	}
 	listen := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
@@ -534,6 +558,7 @@ func TestParamsThatCannotBeTaken(t *testing.T) {
 		`"method":"resources/list","params":{"cursor":"canary"}`,
 		`"method":"prompts/list","params":{"cursor":"canary"}`,
 		`"method":"tools/call","params":{}`,
+		`"method":"tools/call","params":null`,
 		`"method":"tools/call","params":{"name":null}`,
 		`"method":"tools/call","params":["canary"]`,
 		`"method":"tools/call","params":{"name":"canary"}`,
