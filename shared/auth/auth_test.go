@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -139,6 +141,35 @@ func TestRequireWhereNobodyCanTell(t *testing.T) {
 	h.ServeHTTP(w, r)
 	if w.Code != http.StatusServiceUnavailable || !errors.Is(got, down) {
 		t.Errorf("%d, %v", w.Code, got)
+	}
+}
+
+// TestAVerifierThatHangsIsNotWaitedFor: while the database gives no response, a request is answered in the time of a route.
+func TestAVerifierThatHangsIsNotWaitedFor(t *testing.T) {
+	hangs := func(ctx context.Context, _ string) (auth.Principal, error) {
+		<-ctx.Done()
+		return auth.Principal{}, ctx.Err()
+	}
+	a := auth.New(hangs)
+	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a stranger passes") })
+	for name, ask := range map[string]func(told func(error)) http.Handler{
+		"required": func(told func(error)) http.Handler {
+			return a.Require(next, func(_ http.ResponseWriter, _ *http.Request, err error) { told(err) })
+		},
+		"admitted": func(told func(error)) http.Handler {
+			return a.AdmitOr(next, func(_ http.ResponseWriter, _ *http.Request, err error) bool { told(err); return true })
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			var why error
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.Header.Set("Authorization", "Bearer x")
+			ask(func(err error) { why = err }).ServeHTTP(httptest.NewRecorder(), r)
+			if took := time.Since(begun); !errors.Is(why, context.DeadlineExceeded) || took != 10*time.Second {
+				t.Errorf("%s: %v after %s", name, why, took)
+			}
+		})
 	}
 }
 

@@ -1,10 +1,12 @@
 package auth
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -66,14 +68,20 @@ func (a *Authenticator) AdmitOr(next http.Handler, refused func(http.ResponseWri
 	})
 }
 
+// limit is the longest time for finding out who sends a request. A database that gives no response within
+// this time counts as down.
+const limit = 10 * time.Second
+
 // principal returns the sender of a request, and the renewed session cookie if it is time for one.
 func (a *Authenticator) principal(r *http.Request) (p Principal, renewed *http.Cookie, err error) {
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	defer cancel()
 	token, err := bearer(r.Header)
 	switch {
 	case err == nil:
-		p, err = a.Authenticate(r.Context(), token)
+		p, err = a.Authenticate(ctx, token)
 	case errors.Is(err, ErrMissing) && a.sessions != nil:
-		p, renewed, err = a.sessions.verify(r)
+		p, renewed, err = a.sessions.verify(r.WithContext(ctx))
 	}
 	if err != nil {
 		return Principal{}, nil, err
