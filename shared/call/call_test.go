@@ -171,18 +171,23 @@ func TestAnUnknownOutcomeIsTriedAgainUnderTheKey(t *testing.T) {
 		unknown := &skill.UncertainError{Reason: "no answer"}
 		for _, row := range []struct {
 			name         string
+			effect       skill.Effect
 			keyed, again bool
 			tries, asked int
 			want         execution.StepStatus
 		}{
-			{"without a key", false, true, 3, 1, execution.Uncertain},
-			{"once", true, false, 0, 1, execution.Uncertain},
-			{"twice", true, false, 2, 2, execution.Uncertain},
-			{"until it is known", true, false, 3, 3, execution.Succeeded},
-			{"again later", true, true, 0, 1, ""},
+			{"without a key", skill.Write, false, true, 3, 1, execution.Uncertain},
+			{"once", skill.Write, true, false, 0, 1, execution.Uncertain},
+			{"twice", skill.Write, true, false, 2, 2, execution.Uncertain},
+			{"until it is known", skill.Write, true, false, 3, 3, execution.Succeeded},
+			{"again later", skill.Write, true, true, 0, 1, ""},
+			{"what only reads", skill.Read, true, false, 2, 2, execution.Errored}, // no person has to look
+			{"what only reads, again later", skill.Read, true, true, 0, 1, ""},
 		} {
 			asked := 0
-			c := w.call(t, answers(row.keyed, &asked, unknown, unknown, nil))
+			k := answers(row.keyed, &asked, unknown, unknown, nil)
+			k.Effect = row.effect
+			c := w.call(t, k)
 			c.Tries, c.Again = row.tries, row.again
 			r, err := call.Make(t.Context(), c)
 			if (err != nil) != (row.want == "") || r.Status != row.want || asked != row.asked || !r.Asked || w.begun != 1 {

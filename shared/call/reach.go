@@ -41,6 +41,9 @@ func (c Call) reach(ctx context.Context, took func(Result) Result) (Result, erro
 	if r.Status == execution.Uncertain && c.Skill.Keyed && c.Again {
 		return Result{Asked: true, Err: r.Err}, fmt.Errorf("call of skill %s: %w", c.Skill.Name, &skill.UncertainError{Reason: r.Message})
 	}
+	if r.Status == execution.Uncertain && c.Skill.Effect == skill.Read { // nothing can have been changed
+		r.Status = execution.Errored
+	}
 	return c.record(ctx, took(r))
 }
 

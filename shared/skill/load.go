@@ -94,6 +94,7 @@ func (d Definition) describe(k Skill) Skill {
 	k.ID, k.Name, k.Description, k.Parameters, k.Kind = d.ID, d.Name, d.Description, d.Parameters, d.Kind
 	k.Scope, k.RequiresApproval, k.Serial = d.Scope, d.RequiresApproval, d.Serial
 	k.Effect, k.Results = cmp.Or(d.Effect, k.Effect, Write), d.Results
+	k.Keyed = k.Keyed || k.Effect == Read
 	k.Timeout = cmp.Or(d.Timeout, k.Timeout)
 	return k
 }

@@ -60,6 +60,19 @@ func TestALoadedSkillIsAsItWasRegistered(t *testing.T) {
 		if out, err := k.Do(t.Context(), skill.Call{}); out != "ask" || err != nil {
 			t.Errorf("it does %v, %v", out, err)
 		}
+		if k.Keyed {
+			t.Error("a call that may have had its effect would be made again")
+		}
+		if _, err := w.patch(t, "ask", skill.Patch{Effect: ptr(skill.Read)}); err != nil {
+			t.Fatal(err)
+		}
+		reads, _, err := w.Load(t.Context(), w.Workspace, trace.Operate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k, _ := reads.Find("ask"); !k.Keyed {
+			t.Error("a call that only reads is not made again after it was cut off")
+		}
 		look, _ := set.Find("look")
 		if look.ID != w.get(t, "look").ID || !look.RequiresApproval || look.Timeout != 5*time.Second || look.Remote() || look.Run == nil {
 			t.Errorf("got %+v", look)

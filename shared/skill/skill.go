@@ -133,7 +133,7 @@ type Skill struct {
 	// this call: a [RefusalError] says what went wrong, an [UncertainError] that the call may have
 	// had its effect. For any other error, the model learns only that the call failed.
 	Do func(ctx context.Context, c Call) (any, error)
-	// Keyed says that calls with the same key have one effect. An interrupted call is then
+	// Keyed says that calls with the same key have one effect, or none. An interrupted call is then
 	// repeated. Without Keyed, it is recorded as uncertain.
 	Keyed bool
 
