@@ -532,7 +532,8 @@ func TestMessagesOfTheProtocol(t *testing.T) {
 			ID    int
 			Error struct{ Code int }
 		}
-		if w.must(t, 200, http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":3,"method":"`+method+`"}`, &told); told.ID != 3 || told.Error.Code != -32602 {
+		w.must(t, 200, http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":3,"method":"`+method+`"}`, &told)
+		if told.ID != 3 || told.Error.Code != -32602 {
 			t.Errorf("%s without params: %+v", method, told)
 		}
 	}
