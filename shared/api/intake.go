@@ -35,10 +35,10 @@ func (s *server) intake(rt route, next http.Handler) http.Handler {
 		}
 		switch {
 		case p != nil && rt.path == mcpPath && p.Status == http.StatusBadRequest:
-			refuseMessage(w, jsonrpc.CodeParseError, p)
+			refuseMessage(w, r, jsonrpc.CodeParseError, p)
 			return
 		case p != nil && rt.path == mcpPath && p.Status == http.StatusUnprocessableEntity:
-			refuseMessage(w, jsonrpc.CodeInvalidRequest, p)
+			refuseMessage(w, r, jsonrpc.CodeInvalidRequest, p)
 			return
 		case p != nil:
 			s.refuse(w, r, p)

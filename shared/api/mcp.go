@@ -151,7 +151,7 @@ func (s *server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !repeatable(sent) {
-		refuseMessage(w, jsonrpc.CodeInvalidRequest, oddID)
+		refuseMessage(w, r, jsonrpc.CodeInvalidRequest, oddID)
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(sent))
@@ -169,7 +169,7 @@ func (s *server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, wrongHost)
 		return
 	case told.status >= http.StatusBadRequest && told.header.Get("Content-Type") != "application/json":
-		refuseMessage(w, jsonrpc.CodeInvalidRequest,
+		refuseMessage(w, r, jsonrpc.CodeInvalidRequest,
 			problem.New(told.status, "malformed", "this is no message of a version of the protocol that is served here"))
 		return
 	case told.status == 0: // the client has disconnected, or the time limit has passed
@@ -201,15 +201,17 @@ func repeatable(sent []byte) bool {
 }
 
 // refuseMessage answers with the protocol's error what is not a message that can be taken. The id of its sender is
-// not known.
-func refuseMessage(w http.ResponseWriter, code int64, p *problem.Problem) {
+// not known. The data is the problem, which names the fields.
+func refuseMessage(w http.ResponseWriter, r *http.Request, code int64, p *problem.Problem) {
+	id, _ := trace.From(r.Context())
+	data, _ := json.Marshal(p.Of(id)) // strings and numbers always encode
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(p.Status)
 	_ = encode(w, struct { // it always encodes
 		Version string         `json:"jsonrpc"`
 		ID      any            `json:"id"`
 		Error   *jsonrpc.Error `json:"error"`
-	}{Version: "2.0", Error: &jsonrpc.Error{Code: code, Message: p.Detail}})
+	}{Version: "2.0", Error: &jsonrpc.Error{Code: code, Message: p.Detail, Data: data}})
 }
 
 const (

@@ -517,6 +517,11 @@ func TestMessagesOfTheProtocol(t *testing.T) {
 			t.Errorf("%.80s: %s %s", body, rec.Header().Get("Content-Type"), got)
 		}
 	}
+	var told struct{ Error struct{ Data problem } }
+	w.must(t, 422, http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x\u0000"}}`, &told)
+	if e := told.Error.Data.Errors; len(e) != 1 || e[0].Location != "body.params.name" || told.Error.Data.Code != "invalid" {
+		t.Errorf("which field is refused: %+v", told)
+	}
 	for _, id := range []string{`1`, `"a\"b"`, `0`} {
 		var told struct {
 			ID    json.RawMessage
