@@ -22,12 +22,9 @@ const maxUsed = 100
 // Used counts the calls of each skill since a time, most used first.
 func (l *Log) Used(ctx context.Context, ws db.Workspace, since time.Time) ([]Used, error) {
 	out := []Used{}
-	err := l.db.Each(ctx, ws, func(scan db.Scan) error {
-		var u Used
-		err := scan(&u.Skill, &u.Calls, &u.Failures, &u.AverageMS)
-		out = append(out, u)
-		return err
-	}, l.q.Used, since, maxUsed)
+	err := l.db.Each(ctx, ws, db.Append(&out, func(scan db.Scan, u *Used) error {
+		return scan(&u.Skill, &u.Calls, &u.Failures, &u.AverageMS)
+	}), l.q.Used, since, maxUsed)
 	if err != nil {
 		return nil, fmt.Errorf("count the calls of skills: %w", err)
 	}

@@ -18,12 +18,7 @@ type Due struct{ ID, Name string }
 // Due adds a query for the due automations to a batch, the longest overdue first.
 func (s *Store) Due(b *db.Batch, limit int) *[]Due {
 	found := new([]Due)
-	b.Each(func(scan db.Scan) error {
-		var d Due
-		err := scan(&d.ID, &d.Name)
-		*found = append(*found, d)
-		return err
-	}, s.q.Due, limit)
+	b.Each(db.Append(found, func(scan db.Scan, d *Due) error { return scan(&d.ID, &d.Name) }), s.q.Due, limit)
 	return found
 }
 

@@ -58,10 +58,7 @@ func (s *Store) Lock(ctx context.Context, tx Tx, covers []Cover) (*Ledger, error
 	for range maxRolls {
 		var locked []string
 		var over []Budget
-		tx.Later().Each(func(scan db.Scan) error {
-			locked = append(locked, "")
-			return scan(&locked[len(locked)-1])
-		}, s.q.LockCovers, scopes)
+		tx.Later().Each(db.Column(&locked), s.q.LockCovers, scopes)
 		if err := tx.Each(ctx, collect(&over), s.q.LookCovers, scopes); err != nil {
 			return nil, fmt.Errorf("lock budgets: %w", err)
 		}

@@ -52,12 +52,7 @@ func (s *Store) Exhausted(ctx context.Context, tx Tx) (Exhaustion, error) {
 		}
 		return err
 	}, s.q.Exhausted, maxTasks)
-	err := tx.Each(ctx, func(scan db.Scan) error {
-		var id string
-		err := scan(&id)
-		out.Resume = append(out.Resume, id)
-		return err
-	}, s.q.Resumable, PauseReason, maxTasks)
+	err := tx.Each(ctx, db.Column(&out.Resume), s.q.Resumable, PauseReason, maxTasks)
 	if err != nil {
 		return Exhaustion{}, fmt.Errorf("look for spent budgets: %w", err)
 	}

@@ -114,15 +114,13 @@ func (s *Store) Usage(ctx context.Context, ws db.Workspace, since, until time.Ti
 	if swapped {
 		by, second = second, by
 	}
-	add := func(scan db.Scan) error {
-		var u Usage
+	add := db.Append(&out, func(scan db.Scan, u *Usage) error {
 		err := scan(&u.Key, &u.Other, &u.Calls, &u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.MicroUSD, &u.Unpriced)
 		if swapped {
 			u.Key, u.Other = u.Other, u.Key
 		}
-		out = append(out, u)
 		return err
-	}
+	})
 	if by == BySkill {
 		err = s.db.Each(ctx, ws, add, s.q.UsageBySkill, second, since, until, maxGroups)
 	} else {

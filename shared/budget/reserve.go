@@ -113,10 +113,7 @@ func (s *Store) reserve(ctx context.Context, ws db.Workspace, req Request) (Rese
 	err := s.db.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
 		var locked []string
 		var over []Budget
-		tx.Later().Each(func(scan db.Scan) error {
-			locked = append(locked, "")
-			return scan(&locked[len(locked)-1])
-		}, s.q.Lock, req.Agent, req.Skill, req.here())
+		tx.Later().Each(db.Column(&locked), s.q.Lock, req.Agent, req.Skill, req.here())
 		keep := s.stalePrices(tx.Later())
 		if err := tx.Each(ctx, collect(&over), s.q.Look, req.Agent, req.here()); err != nil {
 			return err

@@ -137,7 +137,7 @@ const (
 // view adds to what is read next the view of the agents whose ids are in a range, which it locks.
 func (c *Coordinator) view(b *db.Batch, from, to string) *view {
 	v := &view{}
-	b.Each(ids(&v.locked), c.q.LockAgents, from, to)
+	b.Each(db.Column(&v.locked), c.q.LockAgents, from, to)
 	c.reads(b, v)
 	b.Each(queues(&v.queues), c.q.Queues)
 	b.Each(workers(&v.all), c.q.Agents, from, to)

@@ -43,12 +43,9 @@ func (c *Coordinator) Claim(ctx context.Context, ws db.Workspace, id, entry stri
 func (c *Coordinator) claim(ctx context.Context, tx Tx, id, entry string) (task.Task, bool, error) {
 	v := c.view(tx.Later(), id, id)
 	var assigned []candidate
-	if err := tx.Each(ctx, func(scan db.Scan) error {
-		var t candidate
-		err := scan(&t.ID, &t.Attempt)
-		assigned = append(assigned, t)
-		return err
-	}, c.q.Oldest, id); err != nil || v.halted || slices.ContainsFunc(v.all, func(w worker) bool { return w.halted }) {
+	if err := tx.Each(ctx, db.Append(&assigned, func(scan db.Scan, t *candidate) error {
+		return scan(&t.ID, &t.Attempt)
+	}), c.q.Oldest, id); err != nil || v.halted || slices.ContainsFunc(v.all, func(w worker) bool { return w.halted }) {
 		return task.Task{}, false, err
 	}
 	if len(assigned) > 0 {
@@ -108,7 +105,7 @@ func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []str
 	if len(places) == 0 {
 		return none, false, nil
 	}
-	if err := tx.Each(ctx, ids(&picked), c.q.Pick, encode(places), 1); err != nil {
+	if err := tx.Each(ctx, db.Column(&picked), c.q.Pick, encode(places), 1); err != nil {
 		return none, false, err
 	}
 	if len(picked) == 0 {

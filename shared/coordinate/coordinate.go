@@ -127,11 +127,6 @@ func encode(v any) string {
 	return string(out)
 }
 
-// ids collects the first column of each row.
-func ids(into *[]string) func(db.Scan) error {
-	return db.Append(into, func(scan db.Scan, id *string) error { return scan(id) })
-}
-
 // traced returns the id of the context's trace for a column that may be null.
 func traced(ctx context.Context) any {
 	id, _ := trace.From(ctx)

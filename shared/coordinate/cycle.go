@@ -146,7 +146,7 @@ func (r *round) tend(ctx context.Context) error {
 		r.state(b)
 		b.Each(commands(&orders), c.q.Commands)
 		b.Each(edges(&waiting), c.q.Waiting)
-		b.Each(ids(&locked), c.q.LockDoubtful)
+		b.Each(db.Column(&locked), c.q.LockDoubtful)
 		if err := tx.Each(ctx, workers(&all), c.q.Agents, firstAgent, lastAgent); err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func (r *round) decide(ctx context.Context, tx Tx, v verdict, orders []command, 
 	}
 	claim, late, silent, idle := -claimWithin.Milliseconds(), -lateAfter.Milliseconds(), -silentFor.Milliseconds(), -warnedFor.Milliseconds()
 	var locked []string
-	if err := tx.Each(ctx, ids(&locked), c.q.LockTasks, encode(distinct(list)), claim, late, silent); err != nil {
+	if err := tx.Each(ctx, db.Column(&locked), c.q.LockTasks, encode(distinct(list)), claim, late, silent); err != nil {
 		return nil, err
 	}
 	if len(locked) == 0 {

@@ -14,6 +14,11 @@ func Append[T any](into *[]T, read func(scan Scan, row *T) error) func(Scan) err
 	}
 }
 
+// Column returns a reader of rows of one column that appends each value to into.
+func Column[T any](into *[]T) func(Scan) error {
+	return Append(into, func(scan Scan, v *T) error { return scan(v) })
+}
+
 // First returns the first row, and none when there is no row.
 func First[T any](rows []T, none error) (T, error) {
 	if len(rows) == 0 {

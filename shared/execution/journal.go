@@ -126,12 +126,9 @@ type TraceEntry struct {
 // without its body.
 func (s *Store) StepsOfTrace(b *db.Batch, id trace.ID, limit, size int) *[]TraceEntry {
 	found := new([]TraceEntry)
-	b.Each(func(scan db.Scan) error {
-		var of string
-		e, err := scanned(func(to ...any) error { return scan(append([]any{&of}, to...)...) })
-		*found = append(*found, TraceEntry{of, e})
-		return err
-	}, s.q.StepsOfTrace, id, limit, size)
+	b.Each(db.Append(found, func(scan db.Scan, e *TraceEntry) error {
+		return scan(append([]any{&e.Execution}, e.columns()...)...)
+	}), s.q.StepsOfTrace, id, limit, size)
 	return found
 }
 
@@ -144,21 +141,17 @@ func reading(id string, err error) error {
 
 // into appends an entry to out for each row.
 func into(out *[]Entry) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		e, err := scanned(scan)
-		if err == nil {
-			err = e.Readable()
+	return db.Append(out, func(scan db.Scan, e *Entry) error {
+		if err := scan(e.columns()...); err != nil {
+			return err
 		}
-		if err == nil {
-			*out = append(*out, e)
-		}
-		return err
-	}
+		return e.Readable()
+	})
 }
 
-func scanned(scan db.Scan) (e Entry, err error) {
-	err = scan(&e.Seq, &e.Step, &e.Kind, &e.Status, db.Optional(&e.Call), &e.Format, &e.Trust, &e.Body, &e.CreatedAt)
-	return e, err
+// columns are where the columns of a row go.
+func (e *Entry) columns() []any {
+	return []any{&e.Seq, &e.Step, &e.Kind, &e.Status, db.Optional(&e.Call), &e.Format, &e.Trust, &e.Body, &e.CreatedAt}
 }
 
 // Readable returns [ErrUnreadable] when a newer build wrote the entry in another format.

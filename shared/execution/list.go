@@ -83,7 +83,7 @@ func (s *Store) Children(ctx context.Context, ws db.Workspace, id string) ([]Exe
 // afterwards. It returns the id of that execution.
 func (s *Store) Cancel(b *db.Batch, subject lane.Name, why string) *[]string {
 	ended := new([]string)
-	b.Each(db.Append(ended, func(scan db.Scan, id *string) error { return scan(id) }), s.q.Cancel, subject, why)
+	b.Each(db.Column(ended), s.q.Cancel, subject, why)
 	return ended
 }
 

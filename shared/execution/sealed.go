@@ -22,12 +22,9 @@ type Sealed struct {
 // SealedInputs lists at most limit encrypted inputs of unfinished executions, ordered by id, with
 // ids greater than after.
 func (s *Store) SealedInputs(ctx context.Context, ws db.Workspace, after string, limit int) (found []Sealed, err error) {
-	err = s.db.Each(ctx, ws, func(scan db.Scan) error {
-		var one Sealed
-		err := scan(&one.ID, &one.Input)
-		found = append(found, one)
-		return err
-	}, s.q.SealedInputs, after, limit)
+	err = s.db.Each(ctx, ws, db.Append(&found, func(scan db.Scan, one *Sealed) error {
+		return scan(&one.ID, &one.Input)
+	}), s.q.SealedInputs, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list sealed inputs: %w", err)
 	}

@@ -76,13 +76,10 @@ func (s *Store) Look(b *db.Batch, limit int) *Look {
 }
 
 func (s *Store) look(b *db.Batch, into *Look, after db.Position, limit int) {
-	b.Each(func(scan db.Scan) error {
-		var f Failure
-		err := scan(&f.Kind, &f.ID, db.Optional(&f.Title), db.Optional(&f.Why), &f.At, db.Optional(&f.Trace),
+	b.Each(db.Append(&into.Items, func(scan db.Scan, f *Failure) error {
+		return scan(&f.Kind, &f.ID, db.Optional(&f.Title), db.Optional(&f.Why), &f.At, db.Optional(&f.Trace),
 			db.Optional(&f.Surface), &f.Input, &into.Count)
-		into.Items = append(into.Items, f)
-		return err
-	}, s.q.Open, append(after.Args(), -lately.Milliseconds(), min(limit, maxLimit), MaxCount)...)
+	}), s.q.Open, append(after.Args(), -lately.Milliseconds(), min(limit, maxLimit), MaxCount)...)
 }
 
 // List reads the failures after a position, the newest first, at most limit.

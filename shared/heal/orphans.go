@@ -60,12 +60,7 @@ func (s *Store) Orphans(b *db.Batch) *Orphans {
 // were unchanged for that time, together with all executions below them.
 func (s *Store) SilentNow(b *db.Batch) *[]string {
 	found := new([]string)
-	b.Each(func(scan db.Scan) error {
-		var id string
-		err := scan(&id)
-		*found = append(*found, id)
-		return err
-	}, s.q.SilentNow, maxSilent)
+	b.Each(db.Column(found), s.q.SilentNow, maxSilent)
 	return found
 }
 

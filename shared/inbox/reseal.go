@@ -25,12 +25,9 @@ type sealedSource struct {
 func (s *Store) Reseal(ctx context.Context, ws db.Workspace) (resealed int, failed []string, err error) {
 	for after := uuid.Nil.String(); ; {
 		var page []sealedSource
-		err := s.db.Each(ctx, ws, func(scan db.Scan) error {
-			var n sealedSource
-			err := scan(&n.id, &n.now, &n.old)
-			page = append(page, n)
-			return err
-		}, s.q.SealedSources, after, resealPage)
+		err := s.db.Each(ctx, ws, db.Append(&page, func(scan db.Scan, n *sealedSource) error {
+			return scan(&n.id, &n.now, &n.old)
+		}), s.q.SealedSources, after, resealPage)
 		if err != nil {
 			return resealed, failed, fmt.Errorf("read the secrets of webhook sources: %w", err)
 		}

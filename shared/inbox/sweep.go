@@ -37,23 +37,14 @@ func (s *Store) Sweep(ctx context.Context, ws db.Workspace) (Swept, error) {
 		kicks      int
 	}
 	var found []lost
-	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
-		var l lost
-		err := scan(&l.id, &l.source, &l.trace, &l.kicks)
-		found = append(found, l)
-		return err
-	}, s.q.Lost, maxRekicks, sweepLimit)
+	err := s.db.Each(ctx, ws, db.Append(&found, func(scan db.Scan, l *lost) error {
+		return scan(&l.id, &l.source, &l.trace, &l.kicks)
+	}), s.q.Lost, maxRekicks, sweepLimit)
 	if err != nil {
 		return Swept{}, fmt.Errorf("look for deliveries that nothing goes on with: %w", err)
 	}
 	var sources []string
-	err = s.db.Each(ctx, ws, func(scan db.Scan) error {
-		var id string
-		err := scan(&id)
-		sources = append(sources, id)
-		return err
-	}, s.q.LostSources)
-	if err != nil {
+	if err := s.db.Each(ctx, ws, db.Column(&sources), s.q.LostSources); err != nil {
 		return Swept{}, fmt.Errorf("look for webhook sources that nothing has catch up: %w", err)
 	}
 	var b db.Batch

@@ -162,8 +162,8 @@ func (i Info) Lingers() time.Duration {
 // InUse reports whether the lane was held when the answer was made, or still counts as held.
 func (i Info) InUse() bool { return i.Held() || i.Lingers() > 0 }
 
-func scanInfo(scan db.Scan, lead ...any) (Info, error) {
-	var i Info
+func (i *Info) scan(scan db.Scan, lead ...any) error {
+	*i = Info{}
 	var ttl int64
 	var owned bool
 	var now time.Time
@@ -174,7 +174,7 @@ func scanInfo(scan db.Scan, lead ...any) (Info, error) {
 	if owned { // a released lane is free, even when the clock steps back
 		i.Remaining = max(0, i.ExpiresAt.Sub(now))
 	}
-	return i, err
+	return err
 }
 
 // A Hold is a lane that is held now. It is safe for concurrent use.

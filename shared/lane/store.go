@@ -141,10 +141,9 @@ func tokenOf(r Request) (string, error) {
 	return token.String(), nil
 }
 
-func (t *Ticket) read(scan db.Scan) (err error) {
+func (t *Ticket) read(scan db.Scan) error {
 	t.answered = true
-	t.info, err = scanInfo(scan, &t.acquired)
-	return err
+	return t.info.scan(scan, &t.acquired)
 }
 
 // Answer returns the hold that a sent ticket acquired, or a [BusyError].
@@ -300,21 +299,14 @@ func (s *Store) Peek(ctx context.Context, ws db.Workspace, name Name) (Info, err
 // row.
 func (s *Store) PeekIn(b *db.Batch, name Name) *Info {
 	info := new(Info)
-	b.Each(func(scan db.Scan) (err error) {
-		*info, err = scanInfo(scan)
-		return err
-	}, s.q.Peek, name)
+	b.Each(func(scan db.Scan) error { return info.scan(scan) }, s.q.Peek, name)
 	return info
 }
 
 // List returns the workspace's live holds, oldest first, at most limit.
 func (s *Store) List(ctx context.Context, ws db.Workspace, limit int) ([]Info, error) {
 	var out []Info
-	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
-		i, err := scanInfo(scan)
-		out = append(out, i)
-		return err
-	}, s.q.List, limit)
+	err := s.db.Each(ctx, ws, db.Append(&out, func(scan db.Scan, i *Info) error { return i.scan(scan) }), s.q.List, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list lanes: %w", err)
 	}
@@ -324,11 +316,7 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, limit int) ([]Info, e
 // ListIn adds to a batch a read of the lanes that are held now, as [Store.List] does.
 func (s *Store) ListIn(b *db.Batch, limit int) *[]Info {
 	found := new([]Info)
-	b.Each(func(scan db.Scan) error {
-		i, err := scanInfo(scan)
-		*found = append(*found, i)
-		return err
-	}, s.q.List, limit)
+	b.Each(db.Append(found, func(scan db.Scan, i *Info) error { return i.scan(scan) }), s.q.List, limit)
 	return found
 }
 

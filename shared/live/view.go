@@ -121,7 +121,7 @@ func (s *Database) View(ctx context.Context, ws db.Workspace, since time.Time) (
 		w.Interval = time.Duration(seconds) * time.Second
 		return err
 	}), s.q.Agents, MaxAgents)
-	b.Each(db.Append(&v.Recovering, func(scan db.Scan, id *string) error { return scan(id) }), s.q.Recovering, MaxRecovering)
+	b.Each(db.Column(&v.Recovering), s.q.Recovering, MaxRecovering)
 	b.Each(func(scan db.Scan) error {
 		v.Usage = &Usage{}
 		return scan(&v.Usage.Tokens, &v.Usage.MicroUSD, &v.Usage.UpdatedAt)

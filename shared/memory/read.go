@@ -125,12 +125,9 @@ const maxCategories = 200
 // means all agents.
 func (s *Store) Categories(ctx context.Context, ws db.Workspace, agent string) ([]Category, error) {
 	var out []Category
-	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
-		var c Category
-		err := scan(&c.Name, &c.Count)
-		out = append(out, c)
-		return err
-	}, s.q.Categories, db.Null(agent), maxCategories)
+	err := s.db.Each(ctx, ws, db.Append(&out, func(scan db.Scan, c *Category) error {
+		return scan(&c.Name, &c.Count)
+	}), s.q.Categories, db.Null(agent), maxCategories)
 	if err != nil {
 		return nil, fmt.Errorf("list the categories of memories: %w", err)
 	}

@@ -150,12 +150,7 @@ func (s *Store) DueAnew(b *db.Batch, topic string) { b.Exec(s.q.DueAnew, topic) 
 // Claimants adds to a batch a query for the holders of all rows that are being sent.
 func (s *Store) Claimants(b *db.Batch) *[]string {
 	found := new([]string)
-	b.Each(func(scan db.Scan) error {
-		var by string
-		err := scan(&by)
-		*found = append(*found, by)
-		return err
-	}, s.q.Claimants)
+	b.Each(db.Column(found), s.q.Claimants)
 	return found
 }
 

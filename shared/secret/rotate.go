@@ -66,12 +66,9 @@ func (s *Store) Rotate(ctx context.Context, ws db.Workspace, batch int) (Rotatio
 }
 
 func (s *Store) stale(ctx context.Context, ws db.Workspace, current, after string, limit int) (page []stale, err error) {
-	err = s.db.Each(ctx, ws, func(scan db.Scan) error {
-		var row stale
-		err := scan(&row.name, &row.sealed)
-		page = append(page, row)
-		return err
-	}, s.q.Stale, current, after, limit)
+	err = s.db.Each(ctx, ws, db.Append(&page, func(scan db.Scan, row *stale) error {
+		return scan(&row.name, &row.sealed)
+	}), s.q.Stale, current, after, limit)
 	return page, err
 }
 

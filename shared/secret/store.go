@@ -206,12 +206,9 @@ func (s *Store) Info(ctx context.Context, ws db.Workspace, name string) (Info, e
 // limit.
 func (s *Store) List(ctx context.Context, ws db.Workspace, after string, limit int) ([]Info, error) {
 	var out []Info
-	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
-		var i Info
-		err := scan(&i.Name, &i.Version, &i.CreatedBy, &i.CreatedAt, &i.UpdatedAt)
-		out = append(out, i)
-		return err
-	}, s.q.List, after, limit)
+	err := s.db.Each(ctx, ws, db.Append(&out, func(scan db.Scan, i *Info) error {
+		return scan(&i.Name, &i.Version, &i.CreatedBy, &i.CreatedAt, &i.UpdatedAt)
+	}), s.q.List, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list secrets: %w", err)
 	}

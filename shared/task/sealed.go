@@ -74,12 +74,9 @@ func Unreadable(err error) bool {
 // SealedInputs lists at most limit encrypted inputs of tasks, ordered by id, with ids greater than
 // after.
 func (s *Store) SealedInputs(ctx context.Context, ws db.Workspace, after string, limit int) (found []execution.Sealed, err error) {
-	err = s.db.Each(ctx, ws, func(scan db.Scan) error {
-		var one execution.Sealed
-		err := scan(&one.ID, &one.Input)
-		found = append(found, one)
-		return err
-	}, s.q.SealedInputs, after, limit)
+	err = s.db.Each(ctx, ws, db.Append(&found, func(scan db.Scan, one *execution.Sealed) error {
+		return scan(&one.ID, &one.Input)
+	}), s.q.SealedInputs, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list sealed inputs of tasks: %w", err)
 	}

@@ -48,18 +48,10 @@ func (s *Store) Why(ctx context.Context, ws db.Workspace, id string) (string, []
 	var found, open, busy []Task
 	var waits int
 	b.Each(collect(&found), s.q.Get, id, false)
-	b.Each(func(scan db.Scan) error {
-		var t Task
-		err := scan(&t.ID, &t.Title, &t.Status, &t.Cancelled, &waits)
-		open = append(open, t)
-		return err
-	}, s.q.OpenDependencies, id, maxReasons)
-	b.Each(func(scan db.Scan) error {
-		var t Task
-		err := scan(&t.ID, &t.Title, &t.Status)
-		busy = append(busy, t)
-		return err
-	}, s.q.ThreadTask, id)
+	b.Each(db.Append(&open, func(scan db.Scan, t *Task) error {
+		return scan(&t.ID, &t.Title, &t.Status, &t.Cancelled, &waits)
+	}), s.q.OpenDependencies, id, maxReasons)
+	b.Each(db.Append(&busy, func(scan db.Scan, t *Task) error { return scan(&t.ID, &t.Title, &t.Status) }), s.q.ThreadTask, id)
 	if err := s.db.Read(ctx, ws, &b); err != nil {
 		return "", nil, fmt.Errorf("explain a task: %w", err)
 	}

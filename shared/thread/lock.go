@@ -191,14 +191,14 @@ func (s *Store) ForceUnlock(ctx context.Context, tx execution.Tx, thread string)
 // back.
 func (s *Store) Release(ctx context.Context, tx execution.Tx, execution string) (int, error) {
 	var held []string
-	if err := tx.Each(ctx, ids(&held), s.q.Held, execution); err != nil {
+	if err := tx.Each(ctx, db.Column(&held), s.q.Held, execution); err != nil {
 		return 0, fmt.Errorf("release the threads of execution %s: %w", execution, err)
 	}
 	if len(held) == 0 {
 		return 0, nil
 	}
 	var free []string // which is usual, and needs far less than Settle
-	if err := tx.Each(ctx, ids(&free), s.q.FreeOf, execution, json.RawMessage(list(execution))); err != nil {
+	if err := tx.Each(ctx, db.Column(&free), s.q.FreeOf, execution, json.RawMessage(list(execution))); err != nil {
 		return 0, fmt.Errorf("release the threads of execution %s: %w", execution, err)
 	}
 	others := slices.DeleteFunc(slices.Clone(held), func(id string) bool { return slices.Contains(free, id) })
@@ -236,15 +236,6 @@ func (s *Store) head(ctx context.Context, tx execution.Tx, thread string) (Lock,
 func (s *Store) settle(b *db.Batch, letGo string, idle any, threads ...string) {
 	b.Exec(s.q.Settle, list(threads...), db.Null(letGo), idle)
 	b.Exec(s.q.Wake, list(threads...), queueBase)
-}
-
-func ids(into *[]string) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var id string
-		err := scan(&id)
-		*into = append(*into, id)
-		return err
-	}
 }
 
 // list encodes ids as a JSON argument.

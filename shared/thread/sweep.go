@@ -35,7 +35,7 @@ func (s *Store) Sweep(ctx context.Context, ws db.Workspace, limit int) (Swept, e
 			stale, holders = append(stale, id), append(holders, holder)
 			return err
 		}, s.q.Left, -Idle.Milliseconds(), limit)
-		if err := tx.Each(ctx, ids(&free), s.q.Forgotten, limit); err != nil {
+		if err := tx.Each(ctx, db.Column(&free), s.q.Forgotten, limit); err != nil {
 			return err
 		}
 		if all := slices.Concat(stale, free); len(all) > 0 {

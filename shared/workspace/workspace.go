@@ -83,13 +83,7 @@ func (s *Store) Unserved(ctx context.Context, of Schedule, slot string) ([]db.Wo
 func (s *Store) Due(ctx context.Context) ([]db.Workspace, error) { return s.list(ctx, s.q.Due) }
 
 func (s *Store) list(ctx context.Context, q db.Query, args ...any) (out []db.Workspace, err error) {
-	err = s.db.Each(ctx, "", func(scan db.Scan) error {
-		var id db.Workspace
-		err := scan(&id)
-		out = append(out, id)
-		return err
-	}, q, append(args, maxAll)...)
-	if err != nil {
+	if err = s.db.Each(ctx, "", db.Column(&out), q, append(args, maxAll)...); err != nil {
 		return nil, fmt.Errorf("list workspaces: %w", err)
 	}
 	return out, nil

@@ -71,12 +71,7 @@ func (s *Store) LoadIn(b *db.Batch, keys []Key) (read func() []Circuit) {
 // model.
 func (s *Store) List(ctx context.Context, ws db.Workspace, limit int) ([]Circuit, error) {
 	var out []Circuit
-	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
-		var c Circuit
-		err := c.read(scan)
-		out = append(out, c)
-		return err
-	}, s.q.List, limit)
+	err := s.db.Each(ctx, ws, db.Append(&out, func(scan db.Scan, c *Circuit) error { return c.read(scan) }), s.q.List, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list circuits: %w", err)
 	}
