@@ -72,13 +72,9 @@ func (s *Store) Contexts(ctx context.Context, ws db.Workspace, of []Approval) (m
 	}
 	history, read := map[string]decided{}, map[string][]Reading{}
 	var b db.Batch
-	b.Each(func(scan db.Scan) error {
-		var skill string
-		var h decided
-		err := scan(&skill, &h.Approved, &h.Rejected, &h.Edited, &h.since)
-		history[skill] = h
-		return err
-	}, s.q.History, list(skills), maxHistory)
+	b.Each(db.Put(history, func(scan db.Scan, skill *string, h *decided) error {
+		return scan(skill, &h.Approved, &h.Rejected, &h.Edited, &h.since)
+	}), s.q.History, list(skills), maxHistory)
 	b.Each(func(scan db.Scan) error {
 		var execution, arguments string
 		var r Reading

@@ -318,13 +318,9 @@ func (s *Store) HoldCall(ctx context.Context, tx Tx, l *Ledger, c Cover, number 
 	if err := s.freshPricesIn(ctx, tx); err != nil {
 		return 0, err
 	}
-	err := tx.Each(ctx, func(scan db.Scan) error {
-		var id string
-		var a account
-		err := scan(&id, &a.tokens, &a.microUSD)
-		held[id] = a
-		return err
-	}, s.q.HeldByAttempt, c.Task, number)
+	err := tx.Each(ctx, db.Put(held, func(scan db.Scan, id *string, a *account) error {
+		return scan(id, &a.tokens, &a.microUSD)
+	}), s.q.HeldByAttempt, c.Task, number)
 	if err != nil {
 		return 0, fmt.Errorf("reserve for a call: %w", err)
 	}

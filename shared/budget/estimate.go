@@ -79,14 +79,9 @@ func Estimate(t TaskShape, c Corrections) int64 {
 // Corrections adds to a batch that what was learned is read. [Store.Exhausted] learns.
 func (s *Store) Corrections(b *db.Batch) Corrections {
 	c := Corrections{}
-	b.Each(func(scan db.Scan) error {
-		var taskType string
-		var samples int
-		var permille int64
-		err := scan(&taskType, &samples, &permille)
-		c[taskType] = permille
-		return err
-	}, s.q.Corrections, minSamples)
+	b.Each(db.Put(c, func(scan db.Scan, taskType *string, permille *int64) error {
+		return scan(taskType, new(int), permille)
+	}), s.q.Corrections, minSamples)
 	return c
 }
 

@@ -58,12 +58,9 @@ func (s *Store) Names(ctx context.Context, ws db.Workspace, of ...Budget) (map[s
 	list, err := json.Marshal(ids)
 	names := map[string]string{}
 	if err == nil {
-		err = s.db.Each(ctx, ws, func(scan db.Scan) error {
-			var id, name string
-			err := scan(&id, &name)
-			names[id] = name
-			return err
-		}, s.q.Names, string(list))
+		err = s.db.Each(ctx, ws, db.Put(names, func(scan db.Scan, id, name *string) error {
+			return scan(id, name)
+		}), s.q.Names, string(list))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what budgets are of: %w", err)

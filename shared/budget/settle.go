@@ -95,13 +95,7 @@ func (s *Store) AnyIn(b *db.Batch) *bool {
 // begins.
 func (s *Store) SpentSkills(b *db.Batch) map[string]time.Time {
 	spent := map[string]time.Time{}
-	b.Each(func(scan db.Scan) error {
-		var skill string
-		var until time.Time
-		err := scan(&skill, &until)
-		spent[skill] = until
-		return err
-	}, s.q.SpentSkills)
+	b.Each(db.Put(spent, func(scan db.Scan, skill *string, until *time.Time) error { return scan(skill, until) }), s.q.SpentSkills)
 	return spent
 }
 

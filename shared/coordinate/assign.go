@@ -148,13 +148,9 @@ func (c *Coordinator) view(b *db.Batch, from, to string) *view {
 func (c *Coordinator) reads(b *db.Batch, v *view) {
 	v.circuits = map[string]circuit{}
 	b.Each(func(scan db.Scan) error { return scan(&v.halted) }, c.q.Halted)
-	b.Each(func(scan db.Scan) error {
-		var target string
-		var of circuit
-		err := scan(&target, &of.failures, &of.until, &of.open, db.Optional(&of.err))
-		v.circuits[target] = of
-		return err
-	}, c.q.Circuits)
+	b.Each(db.Put(v.circuits, func(scan db.Scan, target *string, of *circuit) error {
+		return scan(target, &of.failures, &of.until, &of.open, db.Optional(&of.err))
+	}), c.q.Circuits)
 }
 
 // given is an assignment as it is written.

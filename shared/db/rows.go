@@ -19,6 +19,19 @@ func Column[T any](into *[]T) func(Scan) error {
 	return Append(into, func(scan Scan, v *T) error { return scan(v) })
 }
 
+// Put returns a reader of rows that puts a V into a map for each row, under its key.
+func Put[K comparable, V any](into map[K]V, read func(scan Scan, key *K, row *V) error) func(Scan) error {
+	return func(scan Scan) error {
+		var key K
+		var row V
+		if err := read(scan, &key, &row); err != nil {
+			return err
+		}
+		into[key] = row
+		return nil
+	}
+}
+
 // First returns the first row, and none when there is no row.
 func First[T any](rows []T, none error) (T, error) {
 	if len(rows) == 0 {

@@ -204,13 +204,9 @@ func (s *Store) used(ctx context.Context, tx lane.Tx, l *Look) (map[string]bool,
 	if len(l.Findings) == 0 {
 		return used, nil
 	}
-	err := tx.Each(ctx, func(scan db.Scan) error {
-		var name string
-		var failed bool
-		err := scan(&name, &failed)
-		used[name] = failed
-		return err
-	}, s.q.Used, Window.Milliseconds())
+	err := tx.Each(ctx, db.Put(used, func(scan db.Scan, name *string, failed *bool) error {
+		return scan(name, failed)
+	}), s.q.Used, Window.Milliseconds())
 	if err != nil {
 		return nil, fmt.Errorf("heal: read what was used: %w", err)
 	}

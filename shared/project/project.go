@@ -111,13 +111,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Item, map[
 	var found []Item
 	tasks := map[string]int{}
 	b.Each(collect(&found), s.q.get, id)
-	b.Each(func(scan db.Scan) error {
-		var status string
-		var n int
-		err := scan(&status, &n)
-		tasks[status] = n
-		return err
-	}, s.q.counts, id)
+	b.Each(db.Put(tasks, func(scan db.Scan, status *string, n *int) error { return scan(status, n) }), s.q.counts, id)
 	err := s.db.Read(ctx, ws, &b)
 	if err == nil && len(found) == 0 {
 		err = db.ErrNoRows

@@ -35,13 +35,9 @@ func (s *Store) Glances(ctx context.Context, ws db.Workspace, threads []Thread) 
 		return nil, fmt.Errorf("glance at threads: %w", err)
 	}
 	out := make(map[string]Glance, len(threads))
-	err = s.db.Each(ctx, ws, func(scan db.Scan) error {
-		var g Glance
-		var id string
-		err := scan(&id, db.Optional(&g.Role), db.Optional(&g.Text), db.Optional(&g.At), db.Optional(&g.Agent))
-		out[id] = g
-		return err
-	}, s.q.Glances, string(list), maxGlance)
+	err = s.db.Each(ctx, ws, db.Put(out, func(scan db.Scan, id *string, g *Glance) error {
+		return scan(id, db.Optional(&g.Role), db.Optional(&g.Text), db.Optional(&g.At), db.Optional(&g.Agent))
+	}), s.q.Glances, string(list), maxGlance)
 	if err != nil {
 		return nil, fmt.Errorf("glance at threads: %w", err)
 	}
