@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +39,7 @@ func (s *Store) Register(ctx context.Context, tx Tx, a Agent) (Agent, bool, erro
 		return Agent{}, false, err
 	}
 	config := []any{
-		a.ID, a.Name, db.Null(a.Model), encode(a.Capabilities), a.CoordinatorEnabled, a.MaxConcurrentTasks, a.IntervalSeconds,
+		a.ID, a.Name, db.Null(a.Model), db.Encode(a.Capabilities), a.CoordinatorEnabled, a.MaxConcurrentTasks, a.IntervalSeconds,
 		a.StaleSeconds, a.Spawner, db.Null(a.SpawnerTarget),
 	}
 	added := tx.Later().Exec(s.q.Insert, append(slices.Clone(config), a.CreatedBy)...)
@@ -96,13 +95,4 @@ func orDefault[T comparable](v *T, otherwise T) {
 	if *v == zero {
 		*v = otherwise
 	}
-}
-
-// encode is the JSON of our own types, which always has one.
-func encode(v any) string {
-	out, err := json.Marshal(v)
-	if err != nil {
-		return "null"
-	}
-	return string(out)
 }

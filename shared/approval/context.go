@@ -103,8 +103,7 @@ func (s *Store) Contexts(ctx context.Context, ws db.Workspace, of []Approval) (m
 func list(names map[string]bool) string {
 	all := slices.AppendSeq([]string{}, maps.Keys(names))
 	slices.Sort(all)
-	text, _ := json.Marshal(all) // texts always encode
-	return string(text)
+	return db.Encode(all)
 }
 
 // places are the names of arguments that say where something was read.

@@ -3,7 +3,6 @@ package budget
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -150,7 +149,7 @@ func (s *Store) begin(ctx context.Context, tx Tx, scopes string) error {
 			out[i] = []any{b.Scope, b.ScopeID, b.Start, b.End, b.Start.UnixMicro(), b.End.UnixMicro(), ids[i],
 				b.Tokens.Allocated, money, b.CreatedBy}
 		}
-		return encode(out)
+		return db.Encode(out)
 	}
 	for i := range due {
 		due[i].Start, due[i].End = successor(due[i].Start, due[i].End, now)
@@ -191,8 +190,8 @@ func (s *Store) carry(ctx context.Context, tx Tx, current []Budget) (bool, error
 }
 
 func (s *Store) carryOver(ctx context.Context, tx Tx, ids []string) error {
-	tx.Later().Exec(s.q.CarryOver, encode(ids))
-	_, err := tx.Exec(ctx, s.q.Recount, encode(ids))
+	tx.Later().Exec(s.q.CarryOver, db.Encode(ids))
+	_, err := tx.Exec(ctx, s.q.Recount, db.Encode(ids))
 	return err
 }
 
@@ -289,15 +288,15 @@ func (s *Store) Write(b *db.Batch, l *Ledger) func() error {
 	}
 	l.held = nil
 	if len(estimates) > 0 {
-		b.Exec(s.q.Estimated, encode(estimates))
+		b.Exec(s.q.Estimated, db.Encode(estimates))
 	}
 	if len(rows) == 0 {
 		return done
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	b.Exec(s.q.HoldAttempts, encode(rows), db.EndOfTime).MustFindAll(len(rows))
-	promised := b.Exec(s.q.Promise, encode(ids))
+	b.Exec(s.q.HoldAttempts, db.Encode(rows), db.EndOfTime).MustFindAll(len(rows))
+	promised := b.Exec(s.q.Promise, db.Encode(ids))
 	return func() error {
 		if promised.Affected() != int64(len(ids)) {
 			return fmt.Errorf("reserve for attempts: %w", errOverspent)
@@ -349,7 +348,7 @@ func (s *Store) HoldCall(ctx context.Context, tx Tx, l *Ledger, c Cover, number 
 			continue
 		}
 		if !there {
-			tx.Later().Exec(s.q.HoldAttempts, encode([][]any{{id, b.ID, c.Task, number, 0, 0}}), db.EndOfTime).MustFind()
+			tx.Later().Exec(s.q.HoldAttempts, db.Encode([][]any{{id, b.ID, c.Task, number, 0, 0}}), db.EndOfTime).MustFind()
 		}
 		tx.Later().Exec(s.q.RaiseAttempt, c.Task, number, b.ID, tokens, microUSD).MustFind()
 		raised = append(raised, b.ID)
@@ -358,7 +357,7 @@ func (s *Store) HoldCall(ctx context.Context, tx Tx, l *Ledger, c Cover, number 
 		return output, nil
 	}
 	slices.Sort(raised)
-	if _, err := tx.Exec(ctx, s.q.Recount, encode(raised)); err != nil {
+	if _, err := tx.Exec(ctx, s.q.Recount, db.Encode(raised)); err != nil {
 		return 0, fmt.Errorf("reserve for a call: %w", err)
 	}
 	return output, nil
@@ -369,14 +368,5 @@ func encodeScopes(keys []scopeKey) string {
 	for i, k := range keys {
 		rows[i] = [2]string{string(k.Scope), k.ID}
 	}
-	return encode(rows)
-}
-
-// encode is the JSON of our own types, which always has one.
-func encode(v any) string {
-	out, err := json.Marshal(v)
-	if err != nil {
-		return "null"
-	}
-	return string(out)
+	return db.Encode(rows)
 }

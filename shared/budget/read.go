@@ -2,7 +2,6 @@ package budget
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -55,13 +54,10 @@ func (s *Store) Names(ctx context.Context, ws db.Workspace, of ...Budget) (map[s
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	list, err := json.Marshal(ids)
 	names := map[string]string{}
-	if err == nil {
-		err = s.db.Each(ctx, ws, db.Put(names, func(scan db.Scan, id, name *string) error {
-			return scan(id, name)
-		}), s.q.Names, string(list))
-	}
+	err := s.db.Each(ctx, ws, db.Put(names, func(scan db.Scan, id, name *string) error {
+		return scan(id, name)
+	}), s.q.Names, db.Encode(ids))
 	if err != nil {
 		return nil, fmt.Errorf("read what budgets are of: %w", err)
 	}

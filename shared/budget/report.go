@@ -68,7 +68,7 @@ func (s *Store) Report(ctx context.Context, tx Tx, l *Ledger, r Report) (Reporte
 	}
 	if len(ids) > 0 && !again {
 		b.Exec(s.q.UseReservation, r.Cover.Task, r.Attempt, out.Tokens, out.MicroUSD)
-		b.Exec(s.q.Spend, encode(ids), out.Tokens, out.MicroUSD)
+		b.Exec(s.q.Spend, db.Encode(ids), out.Tokens, out.MicroUSD)
 	}
 	if !again {
 		known := redact.From(ctx).Values()
@@ -99,7 +99,7 @@ func asked(skills []string) any {
 	if len(skills) == 0 {
 		return nil
 	}
-	return encode(skills)
+	return db.Encode(skills)
 }
 
 // Tx runs a transaction in which budgets are locked.

@@ -53,7 +53,7 @@ func (s *Store) SettleIn(b *db.Batch, r Reservation, u Used) (microUSD int64) {
 	if known {
 		cost = microUSD
 	}
-	b.Exec(s.q.LockReserved, r.ID, encode(append([]string{}, u.Skills...)))
+	b.Exec(s.q.LockReserved, r.ID, db.Encode(append([]string{}, u.Skills...)))
 	b.Exec(s.q.Charge, r.ID, used.TotalTokens(), microUSD)
 	b.Exec(s.q.End, r.ID)
 	s.chargeSkills(b, r.ID, used, microUSD, u.Skills, r.Skill)
@@ -80,7 +80,7 @@ func (s *Store) chargeSkills(b *db.Batch, id string, u llm.Usage, microUSD int64
 		rows = append(rows, []any{skill, tokens, share(microUSD)})
 	}
 	if len(rows) > 0 {
-		b.Exec(s.q.ChargeSkills, id, encode(rows))
+		b.Exec(s.q.ChargeSkills, id, db.Encode(rows))
 	}
 }
 

@@ -69,7 +69,7 @@ func (r *round) assignDue(ctx context.Context, tx Tx) error {
 	}
 	var due []candidate
 	deep := min(p.widest(), most) + r.spare
-	if err := tx.Each(ctx, candidates(&due), c.q.Candidates, encode(served), deep); err != nil {
+	if err := tx.Each(ctx, candidates(&due), c.q.Candidates, db.Encode(served), deep); err != nil {
 		return err
 	}
 	if len(due) == 0 {
@@ -187,11 +187,11 @@ func (c *Coordinator) give(ctx context.Context, b *db.Batch, list []assignment, 
 		busy[a.to.ID] = true
 	}
 	if len(woken) > 0 {
-		b.Exec(c.q.UpdateAgents, encode(woken))
+		b.Exec(c.q.UpdateAgents, db.Encode(woken))
 	}
-	assigned := b.Exec(c.q.Assign, encode(rows))
-	b.Exec(c.q.Attempts, encode(rows))
-	b.Exec(c.q.Logs, encode(lines), Actor, traced(ctx))
+	assigned := b.Exec(c.q.Assign, db.Encode(rows))
+	b.Exec(c.q.Attempts, db.Encode(rows))
+	b.Exec(c.q.Logs, db.Encode(lines), Actor, traced(ctx))
 	c.Outbox.EnqueueAll(ctx, b, starts)
 	reserved := money.write(b)
 	return func() error {

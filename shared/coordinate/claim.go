@@ -78,7 +78,7 @@ func (c *Coordinator) started(
 // claimDue assigns the first due task that the agent can do and that is paid for, and begins it.
 func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []string, entry string) (none task.Task, ok bool, err error) {
 	var due []candidate
-	if err := tx.Each(ctx, candidates(&due), c.q.Candidates, encode(served), claimable); err != nil || len(due) == 0 {
+	if err := tx.Each(ctx, candidates(&due), c.q.Candidates, db.Encode(served), claimable); err != nil || len(due) == 0 {
 		return none, false, err
 	}
 	money, err := c.lock(ctx, tx, p.of, due)
@@ -105,7 +105,7 @@ func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []str
 	if len(places) == 0 {
 		return none, false, nil
 	}
-	if err := tx.Each(ctx, db.Column(&picked), c.q.Pick, encode(places), 1); err != nil {
+	if err := tx.Each(ctx, db.Column(&picked), c.q.Pick, db.Encode(places), 1); err != nil {
 		return none, false, err
 	}
 	if len(picked) == 0 {
@@ -151,5 +151,5 @@ func (c *Coordinator) began(ctx context.Context, b *db.Batch, entry, id string, 
 		Log: entry, ID: id, Level: task.Info, Event: task.Transition, Message: fmt.Sprintf("attempt %d began", attempt),
 		Was: opt(string(task.Assigned)), Becomes: opt(string(task.Running)), Attempt: opt(attempt), Agent: opt(agent), Session: opt(session),
 	}
-	b.Exec(c.q.Logs, encode([]line{l}), "agent:"+agent, traced(ctx))
+	b.Exec(c.q.Logs, db.Encode([]line{l}), "agent:"+agent, traced(ctx))
 }

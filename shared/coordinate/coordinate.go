@@ -25,7 +25,6 @@ package coordinate
 import (
 	"context"
 	"embed"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -117,15 +116,6 @@ type Report struct {
 
 // Tx is an open transaction: a [db.Tx] or a lane's.
 type Tx = db.Writer
-
-// encode is the JSON of our own types, which always has one.
-func encode(v any) string {
-	out, err := json.Marshal(v)
-	if err != nil {
-		return "null"
-	}
-	return string(out)
-}
 
 // traced returns the id of the context's trace for a column that may be null.
 func traced(ctx context.Context) any {

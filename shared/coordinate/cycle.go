@@ -183,11 +183,11 @@ func (r *round) tend(ctx context.Context) error {
 func (r *round) decide(ctx context.Context, tx Tx, v verdict, orders []command, spent spending, list []string) ([]decision, error) {
 	c := r.c
 	if len(v.changes) > 0 {
-		tx.Later().Exec(c.q.UpdateAgents, encode(v.changes))
+		tx.Later().Exec(c.q.UpdateAgents, db.Encode(v.changes))
 	}
 	claim, late, silent, idle := -claimWithin.Milliseconds(), -lateAfter.Milliseconds(), -silentFor.Milliseconds(), -warnedFor.Milliseconds()
 	var locked []string
-	if err := tx.Each(ctx, db.Column(&locked), c.q.LockTasks, encode(distinct(list)), claim, late, silent); err != nil {
+	if err := tx.Each(ctx, db.Column(&locked), c.q.LockTasks, db.Encode(distinct(list)), claim, late, silent); err != nil {
 		return nil, err
 	}
 	if len(locked) == 0 {
@@ -195,8 +195,8 @@ func (r *round) decide(ctx context.Context, tx Tx, v verdict, orders []command, 
 	}
 	var found []doubt
 	var waiting []edge
-	tx.Later().Each(doubts(&found), c.q.Doubtful, encode(locked), claim, late, silent, idle)
-	if err := tx.Each(ctx, edges(&waiting), c.q.WaitingOf, encode(locked)); err != nil {
+	tx.Later().Each(doubts(&found), c.q.Doubtful, db.Encode(locked), claim, late, silent, idle)
+	if err := tx.Each(ctx, edges(&waiting), c.q.WaitingOf, db.Encode(locked)); err != nil {
 		return nil, err
 	}
 	ends := map[string]doomed{}
@@ -300,17 +300,17 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 	}
 	var moved *db.Op
 	if len(moves) > 0 {
-		moved = b.Exec(c.q.Move, encode(moves))
-		b.Exec(c.q.EndAttempts, encode(attemptEnds(moves)))
+		moved = b.Exec(c.q.Move, db.Encode(moves))
+		b.Exec(c.q.EndAttempts, db.Encode(attemptEnds(moves)))
 	}
 	if len(warned) > 0 {
-		b.Exec(c.q.Warn, encode(warned))
+		b.Exec(c.q.Warn, db.Encode(warned))
 	}
 	if len(lines) > 0 {
-		b.Exec(c.q.Logs, encode(lines), Actor, traced(ctx))
+		b.Exec(c.q.Logs, db.Encode(lines), Actor, traced(ctx))
 	}
 	if len(orders) > 0 {
-		b.Exec(c.q.Done, encode(outcomes(orders)))
+		b.Exec(c.q.Done, db.Encode(outcomes(orders)))
 		r.report.Commands += len(orders)
 	}
 	told := map[string]bool{}
@@ -332,11 +332,11 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 	r.report.Healthy, r.report.Stale, r.report.Gone, r.report.MassStale = v.healthy, v.stale, r.report.Gone+len(v.gone), v.mass
 	if v.mass {
 		gone := map[string]any{"gateway_restart": true, "count": len(v.gone), "agents": v.gone}
-		details := encode(gone)
+		details := db.Encode(gone)
 		message := fmt.Sprintf("%d agents disappeared at once: their tasks are tried again, spread over time", v.missing)
 		r.note(ctx, b, task.Critical, "gateway_restart", message, &details)
 		gone["agents"] = v.gone[:min(len(v.gone), maxNamed)]
-		b.Exec(c.q.Tell, "agent.stale", nil, traced(ctx), encode(gone))
+		b.Exec(c.q.Tell, "agent.stale", nil, traced(ctx), db.Encode(gone))
 	}
 	if err := tx.Flush(ctx); err != nil { // so that the row count is known before COMMIT
 		return fmt.Errorf("change tasks: %w", err)
@@ -400,7 +400,7 @@ func (r *round) noteGone(ctx context.Context, b *db.Batch, v verdict) {
 	if n := len(v.gone); n > 1 {
 		message = fmt.Sprintf("%d agents were silent for too long, \"%s\" among them", n, v.names[0])
 	}
-	details := encode(map[string]any{"agents": v.gone[:min(len(v.gone), maxNamed)]})
+	details := db.Encode(map[string]any{"agents": v.gone[:min(len(v.gone), maxNamed)]})
 	r.note(ctx, b, task.Warn, "agent_stale", message, &details)
 }
 
@@ -432,7 +432,7 @@ func (r *round) noteDecided(ctx context.Context, b *db.Batch, decisions []decisi
 		for _, d := range of[at][:min(len(of[at]), maxNamed)] {
 			tasks = append(tasks, d.move.ID)
 		}
-		details := encode(map[string]any{"tasks": tasks})
+		details := db.Encode(map[string]any{"tasks": tasks})
 		r.note(ctx, b, at.level, string(at.event), message, &details)
 	}
 }

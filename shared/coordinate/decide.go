@@ -219,6 +219,6 @@ func (d doubt) end(why doomed) decision {
 	}
 	out := d.fail(failed, task.DependencyCycle, "dependency_cycle: "+path)
 	out.move.Error = opt("dependency_cycle")
-	out.line.Details = opt(encode(map[string]any{"path": why.path[:min(len(why.path), maxNamed)]}))
+	out.line.Details = opt(db.Encode(map[string]any{"path": why.path[:min(len(why.path), maxNamed)]}))
 	return out
 }

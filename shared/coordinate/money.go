@@ -105,7 +105,7 @@ func (m *money) route(id string) *string {
 	if r.Model == "" {
 		return nil
 	}
-	return opt(encode(map[string]any{"model": r.Model, "tier": r.Tier, "why": r.Why}))
+	return opt(db.Encode(map[string]any{"model": r.Model, "tier": r.Tier, "why": r.Why}))
 }
 
 // write adds to a batch that the reservations are stored. The returned function says after it was sent

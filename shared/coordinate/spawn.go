@@ -64,7 +64,7 @@ type startRow struct {
 func start(a assignment) outbox.Row {
 	return outbox.Row{
 		Kind: outbox.Spawn, Topic: SpawnTopic, Key: fmt.Sprintf("task:%s:%d", a.ID, a.attempt()), Receiver: clip(a.to.target(), 200),
-		Payload: json.RawMessage(encode(startRow{a.ID, a.attempt(), a.to.ID})), MaxAttempts: spawnAttempts,
+		Payload: json.RawMessage(db.Encode(startRow{a.ID, a.attempt(), a.to.ID})), MaxAttempts: spawnAttempts,
 	}
 }
 
@@ -235,7 +235,7 @@ func (s *Starter) settle(ctx context.Context, row outbox.Claimed, r *startRow, w
 
 // change changes one ASSIGNED task that is still in the attempt.
 func (c *Coordinator) change(ctx context.Context, tx Tx, id string, attempt int, what func(doubt) decision) error {
-	list := encode([]string{id})
+	list := db.Encode([]string{id})
 	claim, late, silent, idle := -claimWithin.Milliseconds(), -lateAfter.Milliseconds(), -silentFor.Milliseconds(), -warnedFor.Milliseconds()
 	var found []doubt
 	tx.Later().Exec(c.q.LockThese, list)
@@ -248,9 +248,9 @@ func (c *Coordinator) change(ctx context.Context, tx Tx, id string, attempt int,
 	d := what(found[0])
 	d.line.Log = c.IDs()
 	b := tx.Later()
-	b.Exec(c.q.Move, encode([]move{d.move}))
-	b.Exec(c.q.EndAttempts, encode(attemptEnds([]move{d.move})))
-	b.Exec(c.q.Logs, encode([]line{d.line}), Actor, traced(ctx))
+	b.Exec(c.q.Move, db.Encode([]move{d.move}))
+	b.Exec(c.q.EndAttempts, db.Encode(attemptEnds([]move{d.move})))
+	b.Exec(c.q.Logs, db.Encode([]line{d.line}), Actor, traced(ctx))
 	Kick(ctx, c.Outbox, b)
 	return nil
 }

@@ -37,7 +37,7 @@ func (c *Coordinator) Stranded(b *db.Batch) func(queue string) *Stranded {
 
 // stranded says why no agent can take tasks with these needs; nil: one can.
 func (v view) stranded(needs []string) *Stranded {
-	s := &Stranded{Needs: encode(needs)}
+	s := &Stranded{Needs: db.Encode(needs)}
 	there, able := 0, 0
 	var first *Obstacle
 	for i := range v.all {

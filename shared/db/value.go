@@ -25,6 +25,15 @@ func JSON(v any) (string, error) {
 	return string(text), nil
 }
 
+// Encode is the JSON of one of our own types, which always has one.
+func Encode(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "null"
+	}
+	return string(text)
+}
+
 // Argument converts a Go value to a type that every engine takes: nil, string, int64, float64,
 // bool, []byte or time.Time. It accepts named strings, numbers and bools, and pointers to any of
 // these. A json.RawMessage becomes text (empty: null). An empty value stays a value; nil means

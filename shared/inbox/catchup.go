@@ -130,16 +130,12 @@ func (s *Store) Caught(ctx context.Context, ws db.Workspace, b Behind) error {
 // Known are those of the ids of deliveries that a source has.
 func (s *Store) Known(ctx context.Context, ws db.Workspace, source string, ids []string) (map[string]bool, error) {
 	known := map[string]bool{}
-	raw, err := json.Marshal(ids)
-	if err != nil {
-		return nil, fmt.Errorf("write the ids of deliveries: %w", err)
-	}
-	err = s.db.Each(ctx, ws, func(scan db.Scan) error {
+	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
 		var id string
 		err := scan(&id)
 		known[id] = true
 		return err
-	}, s.q.Known, source, string(raw))
+	}, s.q.Known, source, db.Encode(ids))
 	if err != nil {
 		return nil, fmt.Errorf("look which deliveries are there: %w", err)
 	}

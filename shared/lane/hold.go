@@ -2,7 +2,6 @@ package lane
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -100,8 +99,7 @@ func (s *Store) InHoldBeside(ctx context.Context, held Held, beside []Name, fn f
 			for _, h := range holds {
 				all = append(all, h.Lane)
 			}
-			list, _ := json.Marshal(all) // never fails
-			tx.Later().Exec(s.q.Line, string(list))
+			tx.Later().Exec(s.q.Line, db.Encode(all))
 		}
 		p.proofs = s.proveAll(ctx, tx.Later(), holds)
 		return fn(ctx, Tx{tx, p})

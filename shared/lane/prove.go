@@ -2,7 +2,6 @@ package lane
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -100,7 +99,6 @@ func (s *Store) proveAll(ctx context.Context, b *db.Batch, holds []*Hold) []*pro
 		proofs[i], claims[i] = &proof{hold: h, trusted: time.Now().Add(ttl)}, claim{h.Lane, h.Token, ttl.Milliseconds()}
 		different[named{h.Lane, h.Token}] = true
 	}
-	list, _ := json.Marshal(claims) // never fails
 	b.Each(func(scan db.Scan) error {
 		var of Name
 		var found proof
@@ -115,6 +113,6 @@ func (s *Store) proveAll(ctx context.Context, b *db.Batch, holds []*Hold) []*pro
 			}
 		}
 		return nil
-	}, s.q.RenewAll, string(list)).MustFindAll(len(different))
+	}, s.q.RenewAll, db.Encode(claims)).MustFindAll(len(different))
 	return proofs
 }

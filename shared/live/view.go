@@ -146,13 +146,12 @@ func (s *Database) View(ctx context.Context, ws db.Workspace, since time.Time) (
 
 // completed reads the outputs of those of the tasks that are completed.
 func (s *Database) completed(ctx context.Context, ws db.Workspace, ids []string) (all []task.Task, err error) {
-	list, _ := json.Marshal(ids) // of texts, which never fails
 	err = s.db.Each(ctx, ws, db.Append(&all, func(scan db.Scan, t *task.Task) error {
 		var output string
 		err := scan(&t.ID, &t.Attempt, db.Optional(&output))
 		t.Status, t.Output = task.Completed, json.RawMessage(output)
 		return err
-	}), s.q.Completed, string(list))
+	}), s.q.Completed, db.Encode(ids))
 	if err != nil {
 		return nil, fmt.Errorf("read the results of tasks: %w", err)
 	}

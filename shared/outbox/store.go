@@ -208,8 +208,7 @@ func (r Request) leases() string {
 	for topic, d := range r.Leases {
 		ms[topic] = d.Milliseconds()
 	}
-	raw, _ := json.Marshal(ms) // numbers always encode
-	return string(raw)
+	return db.Encode(ms)
 }
 
 const (

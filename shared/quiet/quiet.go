@@ -4,7 +4,6 @@ package quiet
 
 import (
 	"embed"
-	"encoding/json"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -54,9 +53,8 @@ type Stirred struct {
 // Look adds the statement to a batch.
 func (s *Store) Look(b *db.Batch, of Question) *Look {
 	l := new(Look)
-	topics, _ := json.Marshal(of.Topics) // strings always encode
 	columns := append([]any{&l.Work}, append(l.Oldest.Columns(), &l.Stirred.At, &l.Stirred.Since)...)
-	b.One(columns, s.q.Look, db.Null(of.Slot), string(topics), heal.Orphaned.Milliseconds(), heal.Silence.Milliseconds(),
+	b.One(columns, s.q.Look, db.Null(of.Slot), db.Encode(of.Topics), heal.Orphaned.Milliseconds(), heal.Silence.Milliseconds(),
 		heal.Streak, heal.Window.Milliseconds(), of.Reflection, of.Back.Milliseconds())
 	return l
 }

@@ -123,14 +123,14 @@ func (s *Store) patchFields(ctx context.Context, tx Tx, t *Task, p Patch) error 
 		return err
 	}
 	b := tx.Later()
-	b.Exec(s.q.Patch, t.ID, t.Title, t.Description, t.Priority, encode(t.Tags), t.EstimatedAt, t.MaxRetries)
+	b.Exec(s.q.Patch, t.ID, t.Title, t.Description, t.Priority, db.Encode(t.Tags), t.EstimatedAt, t.MaxRetries)
 	if p.EstimatedAt != nil {
 		b.Exec(s.q.Unwarn, t.ID, t.Attempt)
 	}
 	if p.Tags != nil {
 		b.Exec(s.q.DeleteTags, t.ID)
 		if rows := tagRows(*t); len(rows) > 0 {
-			b.Exec(s.q.AddTags, encode(rows))
+			b.Exec(s.q.AddTags, db.Encode(rows))
 		}
 	}
 	return nil

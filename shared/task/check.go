@@ -142,12 +142,3 @@ func distinct(ids []string) []string {
 	slices.Sort(out)
 	return slices.Compact(out)
 }
-
-// encode is the JSON of our own types, which always has one.
-func encode(v any) string {
-	out, err := json.Marshal(v)
-	if err != nil {
-		return "null"
-	}
-	return string(out)
-}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
 // Defaults of a new task.
@@ -52,15 +54,15 @@ func (s *Store) CreateAll(ctx context.Context, tx Tx, tasks []Task) ([]Task, err
 		tags = append(tags, tagRows(t)...)
 	}
 	b := tx.Later()
-	b.Exec(s.q.Insert, encode(rows))
+	b.Exec(s.q.Insert, db.Encode(rows))
 	if len(tags) > 0 {
-		b.Exec(s.q.AddTags, encode(tags))
+		b.Exec(s.q.AddTags, db.Encode(tags))
 	}
 	if len(edges.all) > 0 {
-		b.Exec(s.q.AddEdges, encode(edges.all))
+		b.Exec(s.q.AddEdges, db.Encode(edges.all))
 	}
 	if len(edges.blocked) > 0 {
-		b.Exec(s.q.TouchSome, encode(edges.blocked)) // who replaces their dependencies must have read these
+		b.Exec(s.q.TouchSome, db.Encode(edges.blocked)) // who replaces their dependencies must have read these
 	}
 	s.logAll(tx, entries)
 	s.wake(ctx, tx)
@@ -104,7 +106,8 @@ type newRow struct {
 func (t Task) row() newRow {
 	r := newRow{
 		ID: t.ID, Title: t.Title, Description: t.Description, Type: t.Type, Priority: t.Priority, Minutes: t.EstimatedMinutes, Retries: t.MaxRetries,
-		Backoff: t.BackoffSeconds, Input: string(t.Input), Sealed: hex.EncodeToString(t.Sealed), Metadata: string(t.Metadata), Tags: encode(t.Tags), Project: t.Project,
+		Backoff: t.BackoffSeconds, Input: string(t.Input), Sealed: hex.EncodeToString(t.Sealed), Metadata: string(t.Metadata), Tags: db.Encode(t.Tags),
+		Project:   t.Project,
 		Milestone: t.Milestone, Thread: t.Thread, Untrusted: t.Untrusted, Actor: t.CreatedBy,
 	}
 	if t.EstimatedAt != nil {

@@ -56,7 +56,7 @@ func (s *Store) SetDependencies(ctx context.Context, tx Tx, id string, match fun
 		edges[i] = [2]string{t.ID, on}
 	}
 	tx.Later().Exec(s.q.DeleteEdges, t.ID)
-	tx.Later().Exec(s.q.AddEdges, encode(edges))
+	tx.Later().Exec(s.q.AddEdges, db.Encode(edges))
 	tx.Later().Exec(s.q.Touch, t.ID)
 	s.wake(ctx, tx) // it may be due now
 	return s.read(ctx, tx, t.ID)
@@ -78,9 +78,9 @@ func (s *Store) graph(ctx context.Context, tx Tx, ids, from []string) (known, ma
 			err := scan(&task, &dependsOn)
 			on[task] = append(on[task], dependsOn)
 			return err
-		}, s.q.Edges, encode(from))
+		}, s.q.Edges, db.Encode(from))
 	}
-	err := tx.Each(ctx, tasks, s.q.Some, encode(ids))
+	err := tx.Each(ctx, tasks, s.q.Some, db.Encode(ids))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the dependencies of tasks: %w", err)
 	}

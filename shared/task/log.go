@@ -96,7 +96,7 @@ func (s *Store) log(ctx context.Context, tx Tx, t Task, e Entry) {
 	s.logAll(tx, []logRow{s.entry(ctx, t, e)})
 }
 
-func (s *Store) logAll(tx Tx, rows []logRow) { tx.Later().Exec(s.q.Log, encode(rows)) }
+func (s *Store) logAll(tx Tx, rows []logRow) { tx.Later().Exec(s.q.Log, db.Encode(rows)) }
 
 // conflicts is the name space of the ids of conflicts.
 var conflicts = uuid.MustParse("5b0d7c1e-6f0a-4c3e-9a53-0f4d0c6d9e21")
@@ -113,7 +113,7 @@ func (s *Store) NoteConflict(ctx context.Context, ws db.Workspace, e *StaleError
 	}
 	traced, _ := trace.From(ctx)
 	id := uuid.NewSHA1(conflicts, fmt.Appendf(nil, "%s:%d", e.Task, key)).String()
-	details := encode(map[string]int{"named_attempt": e.Attempt, "present_attempt": e.Present})
+	details := db.Encode(map[string]int{"named_attempt": e.Attempt, "present_attempt": e.Present})
 	if _, err := s.db.Exec(ctx, ws, s.q.Conflict, id, e.Task, message, details, e.Attempt, e.Actor, db.Null(traced)); err != nil {
 		return fmt.Errorf("log a report on attempt %d of task %s: %w", e.Attempt, e.Task, err)
 	}

@@ -49,7 +49,7 @@ func (s *Store) Graph(ctx context.Context, ws db.Workspace, id string, hops int)
 				at[other] = hop
 				order, next = append(order, other), append(next, other)
 			}
-		}, encode(frontier), 2*MaxNodes)
+		}, db.Encode(frontier), 2*MaxNodes)
 		if err != nil {
 			return Graph{}, err
 		}
@@ -57,7 +57,7 @@ func (s *Store) Graph(ctx context.Context, ws db.Workspace, id string, hops int)
 	}
 	tasks := map[string]Task{}
 	var found []Task
-	if err := s.db.Each(ctx, ws, collect(&found), s.q.GetSome, encode(order), false); err != nil {
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.GetSome, db.Encode(order), false); err != nil {
 		return Graph{}, fmt.Errorf("read the graph of a task: %w", err)
 	}
 	for _, t := range found {
@@ -75,7 +75,7 @@ func (s *Store) Graph(ctx context.Context, ws db.Workspace, id string, hops int)
 		to, from := tasks[edge[0]], tasks[edge[1]]
 		waits := to.Status == Pending || to.Status == Paused || to.Status == Aborted && !to.Cancelled
 		g.Edges = append(g.Edges, Edge{From: from.ID, To: to.ID, Blocking: waits && from.CompletedAt == nil})
-	}, encode(order))
+	}, db.Encode(order))
 	return g, err
 }
 

@@ -22,7 +22,7 @@ func (s *Store) RecoverAll(ctx context.Context, tx Tx, all []Report, why string)
 	for i, r := range all {
 		ids[i] = r.Task
 	}
-	tx.Later().Exec(s.q.LockSome, encode(ids))
+	tx.Later().Exec(s.q.LockSome, db.Encode(ids))
 	silent := *s
 	silent.Wake = nil
 	for _, r := range all {
@@ -46,7 +46,7 @@ func (s *Store) recover(ctx context.Context, tx Tx, id string, attempt int, acto
 		return false, err
 	}
 	s.log(ctx, tx, t, Entry{Level: Warn, Event: Recovery, Message: why, Actor: actor})
-	e := Entry{Level: Warn, Actor: actor, Details: json.RawMessage(encode(map[string]any{"error": why}))}
+	e := Entry{Level: Warn, Actor: actor, Details: json.RawMessage(db.Encode(map[string]any{"error": why}))}
 	switch {
 	case t.Status == Assigned:
 		e.To, e.Message = Pending, "the task waits for another agent"
@@ -72,7 +72,7 @@ func (s *Store) GiveBack(ctx context.Context, tx Tx, r Report, why string, least
 	}
 	wait := max(least, Backoff(t.BackoffSeconds, 0, s.random()))
 	e := Entry{
-		Level: Warn, To: Aborted, Actor: r.Actor, Details: json.RawMessage(encode(map[string]any{"error": why})),
+		Level: Warn, To: Aborted, Actor: r.Actor, Details: json.RawMessage(db.Encode(map[string]any{"error": why})),
 		Message: fmt.Sprintf("the attempt was given back; the next begins in %s at the earliest", wait.Round(time.Second)),
 	}
 	return s.move(ctx, tx, t, "aborted", why, e, s.q.Abort, why, wait.Milliseconds(), 0)

@@ -100,7 +100,7 @@ func (s *Store) CompleteAll(ctx context.Context, tx Tx, all []Completion) ([]Tas
 		}
 		tasks[i].ID = c.Task
 	}
-	tx.Later().Exec(s.q.LockSome, encode(idsOf(tasks)))
+	tx.Later().Exec(s.q.LockSome, db.Encode(idsOf(tasks)))
 	tasks, err := s.readAll(ctx, tx, tasks, false)
 	if err != nil {
 		return nil, err
@@ -123,8 +123,8 @@ func (s *Store) CompleteAll(ctx context.Context, tx Tx, all []Completion) ([]Tas
 		}
 		entries[i] = s.entry(ctx, t, Entry{Event: Transition, From: t.Status, To: Completed, Message: "the task was completed", Actor: all[i].Actor})
 	}
-	completed := tx.Later().Exec(s.q.Complete, encode(rows))
-	tx.Later().Exec(s.q.EndCompleted, encode(rows))
+	completed := tx.Later().Exec(s.q.Complete, db.Encode(rows))
+	tx.Later().Exec(s.q.EndCompleted, db.Encode(rows))
 	s.logAll(tx, entries)
 	s.wake(ctx, tx)
 	done, err := s.readAll(ctx, tx, tasks, true)
@@ -154,7 +154,7 @@ func (s *Store) Fail(ctx context.Context, tx Tx, r Report, f Failure) (Task, err
 	if err != nil {
 		return Task{}, err
 	}
-	e := Entry{Level: Error, StackTrace: f.StackTrace, Details: json.RawMessage(encode(map[string]any{"error": f.Error})), Actor: r.Actor}
+	e := Entry{Level: Error, StackTrace: f.StackTrace, Details: json.RawMessage(db.Encode(map[string]any{"error": f.Error})), Actor: r.Actor}
 	if !f.Final && t.Retries < t.MaxRetries {
 		wait := Backoff(t.BackoffSeconds, t.Retries, s.random())
 		e.To, e.Message = Aborted, fmt.Sprintf("the attempt failed; the next begins in %s at the earliest", wait.Round(time.Second))
@@ -211,7 +211,7 @@ func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task,
 	}
 	stored := tx.Later().Exec(s.q.Progress, t.ID, t.Status, t.Attempt, p.Percent, p.Step, p.Checkpoint)
 	e := Entry{Event: ProgressUpdate, Level: Debug, Actor: r.Actor, Message: cmp.Or(t.CurrentStep, "progress: "+strconv.Itoa(t.Progress)+" %"),
-		Details: json.RawMessage(encode(map[string]any{"progressPercent": t.Progress}))}
+		Details: json.RawMessage(db.Encode(map[string]any{"progressPercent": t.Progress}))}
 	if p.Checkpoint != nil {
 		e.Event, e.Message = CheckpointSaved, fmt.Sprintf("checkpoint %d was stored", t.CheckpointVersion+1)
 		tx.Later().Exec(s.q.NoteCheckpoint, t.ID, t.Attempt, t.CheckpointVersion+1)

@@ -45,7 +45,7 @@ func (s *Store) resolve(ctx context.Context, tx Tx, tasks []Task) (newEdges, err
 		tx.Later().Exec(s.q.LockGraph)
 	}
 	if len(e.blocked) > 0 {
-		tx.Later().Exec(s.q.LockSome, encode(e.blocked))
+		tx.Later().Exec(s.q.LockSome, db.Encode(e.blocked))
 	}
 	if named {
 		if err := s.named(ctx, tx, tasks); err != nil {
@@ -176,7 +176,7 @@ func (s *Store) named(ctx context.Context, tx Tx, tasks []Task) error {
 	for i, t := range tasks {
 		given[i] = names{i, t.Thread, t.Project, t.Milestone}
 	}
-	tx.Later().Exec(s.q.LockNamed, encode(given))
+	tx.Later().Exec(s.q.LockNamed, db.Encode(given))
 	var wrong error
 	err := tx.Each(ctx, func(scan db.Scan) error {
 		var i int
@@ -189,7 +189,7 @@ func (s *Store) named(ctx context.Context, tx Tx, tasks []Task) error {
 			wrong = ofOne(tasks, i, err)
 		}
 		return nil
-	}, s.q.Named, encode(given))
+	}, s.q.Named, db.Encode(given))
 	if err != nil {
 		return fmt.Errorf("look for what tasks name: %w", err)
 	}

@@ -266,7 +266,7 @@ func (s *Store) whole(ctx context.Context, tx Tx, id string) (Task, error) {
 // [db.ErrNoRows] if one is not there.
 func (s *Store) readAll(ctx context.Context, tx Tx, tasks []Task, whole bool) ([]Task, error) {
 	var found []Task
-	if err := tx.Each(ctx, collect(&found), s.q.GetSome, encode(idsOf(tasks)), whole); err != nil {
+	if err := tx.Each(ctx, collect(&found), s.q.GetSome, db.Encode(idsOf(tasks)), whole); err != nil {
 		return nil, fmt.Errorf("read tasks: %w", err)
 	}
 	place := make(map[string]int, len(found))

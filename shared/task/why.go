@@ -72,7 +72,7 @@ func (s *Store) Why(ctx context.Context, ws db.Workspace, id string) (string, []
 func (s *Store) Main(ctx context.Context, ws db.Workspace, tasks []Task) (map[string]Reason, error) {
 	var b db.Batch
 	open, busy, waits := map[string][]Task{}, map[string][]Task{}, map[string]int{}
-	ids := encode(idsOf(tasks))
+	ids := db.Encode(idsOf(tasks))
 	b.Each(func(scan db.Scan) error {
 		var of string
 		var t Task

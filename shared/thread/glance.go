@@ -2,7 +2,6 @@ package thread
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -30,14 +29,10 @@ func (s *Store) Glances(ctx context.Context, ws db.Workspace, threads []Thread) 
 	for i, t := range threads {
 		ids[i] = t.ID
 	}
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return nil, fmt.Errorf("glance at threads: %w", err)
-	}
 	out := make(map[string]Glance, len(threads))
-	err = s.db.Each(ctx, ws, db.Put(out, func(scan db.Scan, id *string, g *Glance) error {
+	err := s.db.Each(ctx, ws, db.Put(out, func(scan db.Scan, id *string, g *Glance) error {
 		return scan(id, db.Optional(&g.Role), db.Optional(&g.Text), db.Optional(&g.At), db.Optional(&g.Agent))
-	}), s.q.Glances, string(list), maxGlance)
+	}), s.q.Glances, list(ids...), maxGlance)
 	if err != nil {
 		return nil, fmt.Errorf("glance at threads: %w", err)
 	}

@@ -240,6 +240,5 @@ func (s *Store) settle(b *db.Batch, letGo string, idle any, threads ...string) {
 
 // list encodes ids as a JSON argument.
 func list(ids ...string) string {
-	raw, _ := json.Marshal(ids) // never fails for strings
-	return string(raw)
+	return db.Encode(ids)
 }
