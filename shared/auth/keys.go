@@ -126,7 +126,7 @@ func (s *Store) CreateKey(ctx context.Context, tx *db.Tx, by Principal, k APIKey
 	text, hash := spellKey(k.Kind, random), sha256.Sum256(random)
 	var created []APIKey
 	err := tx.Each(ctx, collectKeys(&created), s.q.AddKey, cmp.Or(k.ID, s.ids()), strings.TrimSpace(k.Name), k.Kind, hash[:],
-		text[:len(k.Kind.prefix())+shownSize], db.Null(k.Role), jsonList(k.Scopes), jsonList(k.Origins), db.Null(
+		text[:len(k.Kind.prefix())+shownSize], db.Null(k.Role), db.List(k.Scopes), db.List(k.Origins), db.Null(
 			k.Persona), by.String(), k.ExpiresAt)
 	switch {
 	case errors.Is(err, db.ErrCheck): // all other fields have been checked
@@ -181,7 +181,7 @@ func (s *Store) EditSiteKey(ctx context.Context, tx *db.Tx, id string, e SiteKey
 		if err := checkOrigins(*e.Origins); err != nil {
 			return APIKey{}, err
 		}
-		list := jsonList(*e.Origins)
+		list := db.List(*e.Origins)
 		origins = &list
 	}
 	var edited []APIKey
@@ -223,13 +223,4 @@ func readLists(scopes json.RawMessage, intoScopes *[]Scope, origins json.RawMess
 		return fmt.Errorf("read a key's origins: %w", err)
 	}
 	return nil
-}
-
-// jsonList returns a list as JSON. A nil list becomes an empty one.
-func jsonList[T ~string](items []T) string {
-	if len(items) == 0 {
-		return "[]"
-	}
-	text, _ := json.Marshal(items) // strings always encode
-	return string(text)
 }

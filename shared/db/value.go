@@ -34,6 +34,9 @@ func Encode(v any) string {
 	return string(text)
 }
 
+// List is a list of texts as the text of a JSON argument. A nil list becomes an empty one.
+func List[T ~string](items []T) string { return Encode(append([]T{}, items...)) }
+
 // Argument converts a Go value to a type that every engine takes: nil, string, int64, float64,
 // bool, []byte or time.Time. It accepts named strings, numbers and bools, and pointers to any of
 // these. A json.RawMessage becomes text (empty: null). An empty value stays a value; nil means

@@ -327,7 +327,7 @@ func (s *Store) disable(ctx context.Context, tx lane.Tx, ws db.Workspace, f Find
 		return fmt.Errorf("look for a relapse: %w", err)
 	}
 	of, _ := trace.From(ctx)
-	tx.Later().Exec(s.q.Insert, s.ids(), f.Skill, cmp.Or(f.Newest, "unknown"), f.Failures, list(ids), probes, rest(probes).Milliseconds(), of)
+	tx.Later().Exec(s.q.Insert, s.ids(), f.Skill, cmp.Or(f.Newest, "unknown"), f.Failures, db.List(ids), probes, rest(probes).Milliseconds(), of)
 	return nil
 }
 
@@ -336,15 +336,6 @@ func union(a, b []string) []string {
 	both := slices.Concat(a, b)
 	slices.Sort(both)
 	return slices.Compact(both)
-}
-
-// list returns ids as JSON.
-func list(ids []string) string {
-	if len(ids) == 0 {
-		return "[]"
-	}
-	raw, _ := json.Marshal(ids) // strings always encode
-	return string(raw)
 }
 
 // rest returns the cool-down after a number of failed probes.
@@ -411,7 +402,7 @@ type Tx = automation.Tx
 
 // change changes an entry. It must have been read after LockOpen.
 func (s *Store) change(ctx context.Context, tx Tx, h Heal, to Status, probes int, wait time.Duration, by string) error {
-	if _, err := tx.Exec(ctx, s.q.Change, h.ID, to, probes, wait.Milliseconds(), db.Null(by), list(h.Automations)); err != nil {
+	if _, err := tx.Exec(ctx, s.q.Change, h.ID, to, probes, wait.Milliseconds(), db.Null(by), db.List(h.Automations)); err != nil {
 		return fmt.Errorf("change heal %s: %w", h.ID, err)
 	}
 	return nil

@@ -169,17 +169,8 @@ const maxDue = 100
 // counts up to 100.
 func (s *Store) Due(b *db.Batch, topics ...string) *int {
 	n := new(int)
-	b.Each(func(scan db.Scan) error { return scan(n) }, s.q.Due, list(topics), maxDue)
+	b.Each(func(scan db.Scan) error { return scan(n) }, s.q.Due, db.List(topics), maxDue)
 	return n
-}
-
-// list returns names as a JSON argument.
-func list(names []string) string {
-	if len(names) == 0 {
-		return "[]"
-	}
-	raw, _ := json.Marshal(names) // strings always encode
-	return string(raw)
 }
 
 // A Request describes the rows to claim.
@@ -237,8 +228,8 @@ func (s *Store) claim(ctx context.Context, r Request) (claimed []Claimed, ended 
 		}
 		var rows []Entry
 		var b db.Batch
-		b.Each(collect(&rows), s.q.Claim, list(r.Topics), list(r.Unkeyed), min(r.Limit, maxClaim), clip(r.Holder, maxHolder),
-			token.String(), r.Lease.Milliseconds(), r.leases(), list(r.Full), list(r.Endless))
+		b.Each(collect(&rows), s.q.Claim, db.List(r.Topics), db.List(r.Unkeyed), min(r.Limit, maxClaim), clip(r.Holder, maxHolder),
+			token.String(), r.Lease.Milliseconds(), r.leases(), db.List(r.Full), db.List(r.Endless))
 		switch err := s.db.Do(ctx, r.Workspace, &b); {
 		case errors.Is(err, db.ErrUnique):
 			continue // another row of an order key was resent at the same moment
