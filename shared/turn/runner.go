@@ -89,10 +89,4 @@ func (r *Runner) bounded(job reason.Job, skills *skill.Set, settings workspace.S
 const answerTokens = 4096
 
 // encode returns v as JSON. Our own types always encode.
-func encode(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		raw, _ = json.Marshal(map[string]string{"error": err.Error()})
-	}
-	return raw
-}
+func encode(v any) json.RawMessage { return json.RawMessage(db.Encode(v)) }

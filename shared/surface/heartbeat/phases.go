@@ -5,13 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
@@ -276,13 +276,7 @@ func (b *beat) lost(ctx context.Context, p *Phase, what string, cause error) err
 }
 
 // encode returns the JSON of our own types, which can always be encoded.
-func encode(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		raw, _ = json.Marshal(map[string]string{"error": fmt.Sprintf("could not be encoded: %v", err)})
-	}
-	return raw
-}
+func encode(v any) json.RawMessage { return json.RawMessage(db.Encode(v)) }
 
 // planning and advancing are the two kinds of work.
 var (

@@ -157,10 +157,4 @@ func (o *Operate) do(ctx context.Context, ws db.Workspace, e execution.Execution
 }
 
 // encode returns v as JSON. Our own types always encode.
-func encode(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		raw, _ = json.Marshal(map[string]string{"error": err.Error()})
-	}
-	return raw
-}
+func encode(v any) json.RawMessage { return json.RawMessage(db.Encode(v)) }

@@ -142,10 +142,4 @@ func backoff(n int, random float64) time.Duration {
 }
 
 // encode returns v as JSON. Our own types always encode.
-func encode(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		raw, _ = json.Marshal(map[string]string{"error": err.Error()})
-	}
-	return raw
-}
+func encode(v any) json.RawMessage { return json.RawMessage(db.Encode(v)) }
