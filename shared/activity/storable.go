@@ -144,6 +144,14 @@ func cut(v json.RawMessage) json.RawMessage {
 // short returns a text column's value of at most n bytes.
 func short(s string, n int) string { return limit(Text(s), n) }
 
+// Clip returns s, or its first n bytes in whole characters and an ellipsis.
+func Clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
 // limit shortens s to at most n bytes without splitting a character.
 func limit(s string, n int) string {
 	if len(s) <= n {

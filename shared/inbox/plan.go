@@ -98,11 +98,7 @@ func (p Plan) Input(of json.RawMessage) (json.RawMessage, error) {
 
 // clip is the beginning of a text, as the database takes it.
 func clip(s string, n int) string {
-	s = activity.Text(s)
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
+	return activity.Clip(activity.Text(s), n)
 }
 
 // joined is several [problem.InvalidError]s as one.

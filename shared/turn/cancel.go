@@ -113,7 +113,7 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execu
 		body = strings.TrimSpace(said + "\n\n" + s.kind.Told(Reply{Status: execution.Cancelled}))
 	}
 	_, _, err = s.Threads.Append(ctx, tx, was.Thread, thread.Spoken{
-		Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
+		Role: thread.Assistant, Body: activity.Clip(activity.Text(body), maxBody),
 		Execution: e.ID, Key: e.ID + ":interrupted", Data: thread.TrustData(trust),
 	})
 	return err

@@ -212,8 +212,9 @@ func (s *turn) held(ctx context.Context, job reason.Job, text, why string) (told
 		return "", approval.Approval{}, fmt.Errorf("hold an answer: the skill %s is disabled", thread.SendMessage)
 	}
 	return Held, approval.Approval{
-		Skill: k.Name, SkillID: k.ID, Arguments: encode(map[string]string{"threadId": s.Thread, "body": clip(text, maxHeld)}),
-		Why: clip("the output check held this answer: "+cmp.Or(why, "it gave no reason"), 500), Execution: s.exec.ID, Call: "answer:" + s.IDs(),
+		Skill: k.Name, SkillID: k.ID, Arguments: encode(map[string]string{"threadId": s.Thread, "body": activity.Clip(text, maxHeld)}),
+		Why:       activity.Clip("the output check held this answer: "+cmp.Or(why, "it gave no reason"), 500),
+		Execution: s.exec.ID, Call: "answer:" + s.IDs(),
 		Subject: s.exec.Subject, Agent: job.Agent, Surface: trace.Operate, Trace: s.exec.Trace, Untrusted: true,
 	}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -178,7 +177,7 @@ func (s *turn) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 	if out.Status != execution.Parked {
 		if body := s.storedText(out.Outcome); body != "" {
 			m := thread.Spoken{
-				Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
+				Role: thread.Assistant, Body: activity.Clip(activity.Text(body), maxBody),
 				Execution: s.exec.ID, Key: fmt.Sprintf("%s:%d", s.exec.ID, out.Steps), First: !s.resumed, Data: thread.TrustData(out.Trust),
 			}
 			if err := s.tellEnd(ctx, tx, out.Status, m); err != nil {
@@ -222,13 +221,6 @@ func (s *turn) tellEnd(ctx context.Context, tx lane.Tx, status execution.Status,
 
 // maxBody is the longest message of a thread, in bytes.
 const maxBody = 60 << 10
-
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
-}
 
 // storedText returns the text that the thread stores for the end of the turn.
 func (s *turn) storedText(out reason.Outcome) string {

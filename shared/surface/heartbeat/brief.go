@@ -2,7 +2,6 @@ package heartbeat
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
@@ -39,14 +38,6 @@ type rememberBrief struct {
 type doneBrief struct {
 	Work   string `json:"work"`
 	Result string `json:"result"`
-}
-
-// clip cuts a text after at most n bytes, at a character boundary, and appends an ellipsis.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
 type objectiveBrief struct {

@@ -236,7 +236,7 @@ func (b *beat) count(p *Phase, out reason.Outcome) {
 func (b *beat) did(work, result string, trust execution.Trust) {
 	const longest = 500
 	if len(b.done) < maxKnown {
-		b.done = append(b.done, doneBrief{Work: work, Result: clip(result, longest)})
+		b.done = append(b.done, doneBrief{Work: work, Result: activity.Clip(result, longest)})
 		b.trust = b.trust.With(trust)
 	}
 }

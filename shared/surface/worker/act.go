@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
@@ -228,7 +229,7 @@ func (a *attempt) brief(ctx context.Context, t task.Task) ([]llm.Message, execut
 		if result == "" {
 			result = string(on.Output)
 		}
-		b.Task.DependsOn = append(b.Task.DependsOn, resultBrief{on.Title, clip(result, maxResult)})
+		b.Task.DependsOn = append(b.Task.DependsOn, resultBrief{on.Title, activity.Clip(result, maxResult)})
 		if on.Untrusted || on.Attempt > 0 || result != "" { // an agent wrote it, which may have read anything
 			trust = execution.Untrusted
 		}

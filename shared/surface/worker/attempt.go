@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/coordinate"
@@ -220,12 +221,12 @@ func (a *attempt) complete(ctx context.Context, tx lane.Tx, out reason.Outcome) 
 		Note        string   `json:"note,omitempty"`
 		ExecutionID string   `json:"executionId"`
 		TraceID     trace.ID `json:"traceId"`
-	}{clip(out.Answer, maxAnswer), out.Reason, a.exec.ID, a.exec.Trace}
+	}{activity.Clip(out.Answer, maxAnswer), out.Reason, a.exec.ID, a.exec.Trace}
 	raw, err := json.Marshal(result)
 	if err != nil {
 		return fmt.Errorf("encode the result of a task: %w", err)
 	}
-	if a.done, err = a.Tasks.Complete(ctx, tx, a.report(), raw, clip(out.Answer, maxSummary)); err != nil {
+	if a.done, err = a.Tasks.Complete(ctx, tx, a.report(), raw, activity.Clip(out.Answer, maxSummary)); err != nil {
 		return err
 	}
 	return a.answer(ctx, tx, out)
@@ -247,6 +248,6 @@ func (a *attempt) giveUp(ctx context.Context, tx lane.Tx, out reason.Outcome) er
 
 // fail ends the attempt as failed. final says that no retry helps.
 func (a *attempt) fail(ctx context.Context, tx lane.Tx, why string, final bool) error {
-	_, err := a.Tasks.Fail(ctx, tx, a.report(), task.Failure{Error: clip(why, maxSummary), Final: final})
+	_, err := a.Tasks.Fail(ctx, tx, a.report(), task.Failure{Error: activity.Clip(why, maxSummary), Final: final})
 	return err
 }

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/agent"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
@@ -31,7 +31,7 @@ const maxLast = 4 << 10
 
 // save stores the checkpoint of the steps so far, and returns the version of the task's checkpoint.
 func (a *attempt) save(ctx context.Context, tx lane.Tx, p reason.Progress, step, last string) (version int, err error) {
-	c := checkpoint{a.exec.ID, p.Steps, clip(last, maxLast)}
+	c := checkpoint{a.exec.ID, p.Steps, activity.Clip(last, maxLast)}
 	if c.Last == "" {
 		c.Last = a.left.Last
 	}
@@ -39,7 +39,9 @@ func (a *attempt) save(ctx context.Context, tx lane.Tx, p reason.Progress, step,
 	if err != nil {
 		return 0, fmt.Errorf("encode a checkpoint: %w", err)
 	}
-	is, _, err := a.Tasks.Advance(ctx, tx, a.report(), task.Progress{Percent: new(percent(p.Steps)), Step: new(clip(step, maxStep)), Checkpoint: raw})
+	is, _, err := a.Tasks.Advance(ctx, tx, a.report(), task.Progress{
+		Percent: new(percent(p.Steps)), Step: new(activity.Clip(step, maxStep)), Checkpoint: raw,
+	})
 	return is.CheckpointVersion, err
 }
 
@@ -207,11 +209,4 @@ func (a *attempt) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 			return
 		}
 	}
-}
-
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -126,7 +127,7 @@ func (s *Supervisor) giveUp(ctx context.Context, c outbox.Claimed, why error) er
 	}
 	if err != nil && !passes(ctx, err) && t.ID != "" {
 		err = s.DB.Tx(ctx, c.Workspace, func(ctx context.Context, tx *db.Tx) error {
-			_, err := s.Tasks.Fail(ctx, tx, reportOn(t), task.Failure{Error: clip(why.Error(), maxSummary), Final: true})
+			_, err := s.Tasks.Fail(ctx, tx, reportOn(t), task.Failure{Error: activity.Clip(why.Error(), maxSummary), Final: true})
 			return err
 		})
 	}
@@ -283,7 +284,8 @@ func (s *Supervisor) lose(ctx context.Context, ws db.Workspace, t task.Task, why
 	a := &attempt{Worker: s.Worker, tick: Tick{ws, t.ID}}
 	a.trace, _ = trace.From(ctx)
 	_, err := s.Worker.Worker.Do(ctx, work.Unit{Name: "worker", Lane: a.unit().Lane, Begin: func(ctx context.Context, start *work.Start) error {
-		_, err := s.Tasks.Fail(ctx, start.Tx, reportOn(t), task.Failure{Error: clip("spawn_failed: "+why.Error(), maxSummary), Final: final})
+		why := activity.Clip("spawn_failed: "+why.Error(), maxSummary)
+		_, err := s.Tasks.Fail(ctx, start.Tx, reportOn(t), task.Failure{Error: why, Final: final})
 		if err != nil && !isOver(err) {
 			return err
 		}

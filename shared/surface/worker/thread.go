@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -93,7 +94,7 @@ func (a *attempt) answer(ctx context.Context, tx lane.Tx, out reason.Outcome) er
 	if err != nil {
 		return fmt.Errorf("answer in thread %s: %w", a.thread, err)
 	}
-	body, key := clip(redact.From(ctx).Text(out.Answer), maxBody), fmt.Sprintf("%s:%d", a.exec.ID, out.Steps)
+	body, key := activity.Clip(redact.From(ctx).Text(out.Answer), maxBody), fmt.Sprintf("%s:%d", a.exec.ID, out.Steps)
 	if a.Deliverable == nil || a.Deliverable(t.Channel, t.Address, body) != nil {
 		_, _, err = a.Threads.Append(ctx, tx, t.ID, thread.Spoken{
 			Role: thread.Assistant, Body: body, Execution: a.exec.ID, Key: key, Data: thread.TrustData(out.Trust),
