@@ -129,10 +129,10 @@ func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 		ID: claimedID(ctx), Message: discreet(ctx, in.Body.Message), Thread: in.Body.ThreadID, Multitask: in.Body.Multitask,
 		By: principal(by), Limited: !by.Role.AtLeast(auth.Admin),
 	}
-	out, stop := &runStream{w: w}, func() {}
+	out, stop := &runStream{Stream: sse.Stream{W: w}}, func() {}
 	if in.Body.Stream {
 		message.Begun, message.Tell = out.begin, out.event
-		stop = sync.OnceFunc(sse.Keep(s.Streams.Quiet, out.still))
+		stop = sync.OnceFunc(sse.Keep(s.Streams.Quiet, out.Still))
 	}
 	defer stop()
 	reply, err := s.Operate.Talk(ctx, by.Workspace, message)
@@ -141,7 +141,7 @@ func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 	switch {
 	case err != nil: // nothing was stored
 		s.fail(w, r, err)
-	case out.begun:
+	case out.Begun:
 		out.done(talkAnswerOf(reply))
 	default:
 		w.Header().Set("Content-Type", "application/json")
@@ -177,67 +177,37 @@ func (s *server) talkedBefore(w http.ResponseWriter, r *http.Request, stream boo
 // runStream writes the events of an execution as server-sent events. After the client has
 // disconnected it writes nothing.
 type runStream struct {
-	w           http.ResponseWriter
-	mu          sync.Mutex // guards the fields below
-	b           bytes.Buffer
-	last        turn.Position
-	begun, gone bool
+	sse.Stream
+	last turn.Position
 }
 
 // begin sends the head of the response. It names the execution, so that the client can resume the
 // stream.
 func (t *runStream) begin(execution, thread string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.begun = true
-	h := t.w.Header()
+	h := t.W.Header()
 	h.Set(executionHeader, execution)
 	if thread != "" {
 		h.Set("X-Thread-Id", thread)
 	}
-	sse.Head(t.w)
-	t.b.WriteString(sse.ComeBack + "\n")
-	t.send()
+	t.Begin(func(b *bytes.Buffer) { b.WriteString(sse.ComeBack + "\n") })
 }
 
 func (t *runStream) event(e turn.Event) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.last = e.Behind
-	switch id := e.Behind.String(); {
+	kind, data := "step", any(nil)
+	switch {
 	case e.Restart:
-		sse.Event(&t.b, id, "restart", struct{}{})
+		kind, data = "restart", struct{}{}
 	case e.Text != "":
-		sse.Event(&t.b, id, "delta", deltaItem{e.Text})
+		kind, data = "delta", deltaItem{e.Text}
 	default:
-		sse.Event(&t.b, id, "step", stepItem{e.Call.ID, e.Call.Skill, e.Call.Status, e.Call.Approval, e.Call.Result})
+		data = stepItem{e.Call.ID, e.Call.Skill, e.Call.Status, e.Call.Approval, e.Call.Result}
 	}
-	t.send()
+	t.Tell(func(b *bytes.Buffer) { sse.Event(b, e.Behind.String(), kind, data) })
 }
 
 func (t *runStream) done(a talkAnswer) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	sse.Event(&t.b, t.last.String(), "done", a)
-	t.send()
-}
-
-// still sends a comment that shows that the stream is alive, once it has begun.
-func (t *runStream) still() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.begun {
-		t.b.WriteString(sse.Still)
-		t.send()
-	}
-}
-
-func (t *runStream) send() {
-	if t.gone {
-		t.b.Reset()
-		return
-	}
-	t.gone = sse.Send(t.w, &t.b) != nil
+	t.Tell(func(b *bytes.Buffer) { sse.Event(b, t.last.String(), "done", a) })
 }
 
 type runEventsInput struct {
@@ -277,7 +247,7 @@ func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, af
 	}
 	defer closed()
 	ctx := r.Context()
-	out := followedRun{&runStream{w: w, last: after}, id, r.Method == http.MethodHead}
+	out := followedRun{&runStream{sse.Stream{W: w}, after}, id, r.Method == http.MethodHead}
 	if err := s.runs.Follow(ctx, workspace(ctx), id, after, out); err != nil {
 		s.fail(w, r, err)
 	}
@@ -298,9 +268,6 @@ func (f followedRun) Begin() bool {
 
 // Event implements [telling.Listener].
 func (f followedRun) Event(e turn.Event) { f.event(e) }
-
-// Still implements [telling.Listener].
-func (f followedRun) Still() { f.still() }
 
 // Done implements [telling.Listener].
 func (f followedRun) Done(r turn.Reply) { f.done(talkAnswerOf(r)) }

@@ -64,6 +64,47 @@ func Send(w http.ResponseWriter, b *bytes.Buffer) error {
 	return nil
 }
 
+// Stream tells a client what happens. Once the client has left it is told nothing more.
+type Stream struct {
+	W     http.ResponseWriter
+	Begun bool // the head was sent; not to be read while others tell
+
+	mu   sync.Mutex // guards what follows, and Begun
+	b    bytes.Buffer
+	gone bool
+}
+
+// Begin sends the head, and what add appends.
+func (s *Stream) Begin(add func(b *bytes.Buffer)) {
+	s.Tell(func(b *bytes.Buffer) {
+		s.Begun = true
+		Head(s.W)
+		add(b)
+	})
+}
+
+// Tell sends what add appends.
+func (s *Stream) Tell(add func(b *bytes.Buffer)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	add(&s.b)
+	if s.gone {
+		s.b.Reset()
+	}
+	if s.b.Len() > 0 {
+		s.gone = Send(s.W, &s.b) != nil
+	}
+}
+
+// Still tells a client that a stream which has begun goes on.
+func (s *Stream) Still() {
+	s.Tell(func(b *bytes.Buffer) {
+		if s.Begun {
+			b.WriteString(Still)
+		}
+	})
+}
+
 // Keep calls still at each interval until stop is called. When stop has returned, still is not
 // running and is not called again.
 func Keep(every time.Duration, still func()) (stop func()) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 
+	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
@@ -17,12 +18,12 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request, v *visit, execu
 		return
 	}
 	defer leave()
-	out := &following{writer: writer{w: w, as: as}, execution: execution, head: r.Method == http.MethodHead}
+	out := &following{writer: writer{sse.Stream{W: w}, as}, execution: execution, head: r.Method == http.MethodHead}
 	err := h.executions.Follow(r.Context(), v.Workspace, execution, after, out)
 	if err == nil && out.by != "" {
 		err = h.executions.Follow(r.Context(), v.Workspace, out.by, after, out)
 	}
-	if err != nil && !out.begun {
+	if err != nil && !out.Begun {
 		h.fail(w, r, err)
 	}
 }
@@ -37,7 +38,7 @@ type following struct {
 
 // Begin implements [telling.Listener].
 func (f *following) Begin() bool {
-	if !f.begun {
+	if !f.Begun {
 		f.begin(f.execution, "")
 	}
 	return !f.head
@@ -45,9 +46,6 @@ func (f *following) Begin() bool {
 
 // Event implements [telling.Listener].
 func (f *following) Event(e turn.Event) { f.event(e) }
-
-// Still implements [telling.Listener].
-func (f *following) Still() { f.still() }
 
 // Done implements [telling.Listener].
 func (f *following) Done(r turn.Reply) {

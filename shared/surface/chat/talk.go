@@ -72,10 +72,10 @@ func (h *Handler) talk(w http.ResponseWriter, r *http.Request, v *visit, m messa
 	defer cancel()
 	t := h.turn(ctx, v, m)
 	t.ID = id
-	out, stop := &writer{w: w, as: as}, func() {}
+	out, stop := &writer{sse.Stream{W: w}, as}, func() {}
 	if m.stream {
 		t.Begun, t.Tell = out.begin, out.event
-		stop = sync.OnceFunc(sse.Keep(h.Streams.Quiet, out.still))
+		stop = sync.OnceFunc(sse.Keep(h.Streams.Quiet, out.Still))
 	}
 	defer stop()
 	reply, err := h.Talk(ctx, v.Workspace, t)
@@ -86,7 +86,7 @@ func (h *Handler) talk(w http.ResponseWriter, r *http.Request, v *visit, m messa
 	switch {
 	case err != nil: // and nothing is written down
 		h.fail(w, r, err)
-	case out.begun:
+	case out.Begun:
 		out.end(reply)
 	default:
 		head.Set(threadHeader, reply.Thread)

@@ -2,8 +2,6 @@ package chat
 
 import (
 	"bytes"
-	"net/http"
-	"sync"
 
 	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
@@ -11,57 +9,19 @@ import (
 
 // writer writes a stream in a voice. A caller who has left is told nothing more.
 type writer struct {
-	w  http.ResponseWriter
+	sse.Stream
 	as voice
-
-	mu          sync.Mutex // guards what follows
-	b           bytes.Buffer
-	begun, gone bool
 }
 
 // begin begins the answer, so that the caller can come back to it.
 func (s *writer) begin(execution, thread string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.begun = true
-	s.w.Header().Set(executionHeader, execution)
+	s.W.Header().Set(executionHeader, execution)
 	if thread != "" {
-		s.w.Header().Set(threadHeader, thread)
+		s.W.Header().Set(threadHeader, thread)
 	}
-	sse.Head(s.w)
-	s.as.begin(&s.b, execution, thread)
-	s.send()
+	s.Begin(func(b *bytes.Buffer) { s.as.begin(b, execution, thread) })
 }
 
-func (s *writer) event(e turn.Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.as.event(&s.b, e)
-	s.send()
-}
+func (s *writer) event(e turn.Event) { s.Tell(func(b *bytes.Buffer) { s.as.event(b, e) }) }
 
-// still says that the answer goes on, once it has begun.
-func (s *writer) still() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.begun {
-		s.b.WriteString(sse.Still)
-		s.send()
-	}
-}
-
-func (s *writer) end(r turn.Reply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.as.end(&s.b, r)
-	s.send()
-}
-
-func (s *writer) send() {
-	if s.gone {
-		s.b.Reset()
-	}
-	if s.b.Len() > 0 {
-		s.gone = sse.Send(s.w, &s.b) != nil
-	}
-}
+func (s *writer) end(r turn.Reply) { s.Tell(func(b *bytes.Buffer) { s.as.end(b, r) }) }
