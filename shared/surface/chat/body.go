@@ -24,21 +24,24 @@ const (
 	maxTaken = 32 << 20         // bytes of all bodies in this process
 )
 
-// read reads the body of a request into v, and ignores fields that v does not have. Its bytes count
-// as taken until free is called.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request, v any) (free func(), p *problem.Problem) {
-	return h.readBy(w, r, func(d *json.Decoder) error { return d.Decode(v) })
+// read counts a message whose visitor the header names, then reads its body into to, and ignores fields
+// that to does not have. Its bytes count as taken until free is called.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request, v *visit, to any) (free func(), p *problem.Problem) {
+	return h.readBy(w, r, v, func(d *json.Decoder) error { return d.Decode(to) })
 }
 
-// readStrict is read, but refuses fields that v does not have.
-func (h *Handler) readStrict(w http.ResponseWriter, r *http.Request, v any) (free func(), p *problem.Problem) {
-	return h.readBy(w, r, func(d *json.Decoder) error {
+// readStrict is read, but refuses fields that to does not have.
+func (h *Handler) readStrict(w http.ResponseWriter, r *http.Request, v *visit, to any) (free func(), p *problem.Problem) {
+	return h.readBy(w, r, v, func(d *json.Decoder) error {
 		d.DisallowUnknownFields()
-		return d.Decode(v)
+		return d.Decode(to)
 	})
 }
 
-func (h *Handler) readBy(w http.ResponseWriter, r *http.Request, decode func(*json.Decoder) error) (func(), *problem.Problem) {
+func (h *Handler) readBy(w http.ResponseWriter, r *http.Request, v *visit, decode func(*json.Decoder) error) (func(), *problem.Problem) {
+	if p := h.early(r, v); p != nil {
+		return nil, p
+	}
 	if p := intake.JSON(r.Header); p != nil {
 		return nil, p
 	}

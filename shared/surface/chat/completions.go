@@ -38,12 +38,8 @@ type completionRequest struct {
 // answered. What a turn does that does not end with an answer, a visitor is told as the text of a
 // completion: a plain sentence of [visibleText].
 func (h *Handler) complete(w http.ResponseWriter, r *http.Request, v *visit) {
-	if p := h.early(r, v); p != nil {
-		h.refuse(w, r, p)
-		return
-	}
 	var body completionRequest
-	free, p := h.read(w, r, &body)
+	free, p := h.read(w, r, v, &body)
 	if p != nil {
 		h.refuse(w, r, p)
 		return

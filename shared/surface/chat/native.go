@@ -34,12 +34,8 @@ const knownStrategies = "is enqueue, reject, interrupt, rollback, collect or ste
 
 // message answers a visitor's message. The context is what the thread has.
 func (h *Handler) message(w http.ResponseWriter, r *http.Request, v *visit) {
-	if p := h.early(r, v); p != nil {
-		h.refuse(w, r, p)
-		return
-	}
 	var body messageRequest
-	free, p := h.readStrict(w, r, &body)
+	free, p := h.readStrict(w, r, v, &body)
 	if p != nil {
 		h.refuse(w, r, p)
 		return

@@ -43,12 +43,8 @@ type item struct {
 // respond answers POST /v1/responses. With previous_response_id the conversation of that response
 // goes on, as it stands now; else the input is the whole context, of which the last item is answered.
 func (h *Handler) respond(w http.ResponseWriter, r *http.Request, v *visit) {
-	if p := h.early(r, v); p != nil {
-		h.refuse(w, r, p)
-		return
-	}
 	var body responseRequest
-	free, p := h.read(w, r, &body)
+	free, p := h.read(w, r, v, &body)
 	if p != nil {
 		h.refuse(w, r, p)
 		return
