@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"mime"
@@ -49,8 +48,9 @@ func asCSV(resource string, columns []string, next http.Handler) http.Handler {
 		}
 		r = r.Clone(r.Context())
 		r.Header.Set("Accept", "application/json")
-		got := &recorded{header: w.Header(), status: http.StatusOK}
+		got := &buffered{header: w.Header()}
 		next.ServeHTTP(got, r)
+		got.WriteHeader(http.StatusOK) // unless it has one
 		var page struct {
 			Items      []map[string]json.RawMessage
 			NextCursor *string
@@ -109,14 +109,3 @@ func prefersCSV(accept string) bool {
 	}
 	return weights[csvType] > weights["application/json"]
 }
-
-// recorded keeps a response.
-type recorded struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (r *recorded) Header() http.Header         { return r.header }
-func (r *recorded) WriteHeader(status int)      { r.status = status }
-func (r *recorded) Write(b []byte) (int, error) { return r.body.Write(b) }
