@@ -292,16 +292,10 @@ func (in *createSkillInput) definition(by auth.Principal) skill.Definition {
 		Name: in.Body.Name, Kind: in.Body.Kind, Parameters: f.Parameters, Config: f.Config, Enabled: f.Enabled == nil || *f.Enabled,
 		Timeout: time.Duration(f.TimeoutSeconds.value) * time.Second, CreatedBy: principal(by),
 	}
-	if f.Description != nil {
-		d.Description = *f.Description
-	}
-	if f.Scope != nil {
-		d.Scope = *f.Scope
-	}
+	db.Patch(&d.Description, f.Description)
+	db.Patch(&d.Scope, f.Scope)
 	d.Effect = f.Effect.value
-	if f.Results != nil {
-		d.Results = *f.Results
-	}
+	db.Patch(&d.Results, f.Results)
 	d.RequiresApproval = f.RequiresApproval != nil && *f.RequiresApproval
 	d.Serial = f.Serial != nil && *f.Serial
 	return d

@@ -125,9 +125,7 @@ func (s *server) createTask(ctx context.Context, in *createTaskInput) (*createdA
 		EstimatedAt: b.EstimatedAt, Metadata: b.Metadata, Tags: b.Tags, Project: b.ProjectID,
 		Milestone: b.MilestoneID, Thread: b.ThreadID, CreatedBy: principal(by),
 	}
-	if b.MaxRetries != nil {
-		t.MaxRetries = *b.MaxRetries
-	}
+	db.Patch(&t.MaxRetries, b.MaxRetries)
 	if err := t.SealInput(ctx, by.Workspace, s.Secrets); err != nil {
 		return nil, err
 	}

@@ -142,21 +142,13 @@ func (s *server) patchWebhookEndpoint(ctx context.Context, in *struct {
 		return nil, err
 	}
 	was, b := e, in.Body
-	if b.URL != nil {
-		e.URL = *b.URL
-	}
+	db.Patch(&e.URL, b.URL)
 	if b.Events != nil {
 		e.Events = *b.Events
 	}
-	if b.Description != nil {
-		e.Description = *b.Description
-	}
-	if b.Challenge != nil {
-		e.Challenge = *b.Challenge
-	}
-	if b.Enabled != nil {
-		e.Enabled = *b.Enabled
-	}
+	db.Patch(&e.Description, b.Description)
+	db.Patch(&e.Challenge, b.Challenge)
+	db.Patch(&e.Enabled, b.Enabled)
 	if err := s.Endpoints.Store.Check(&e); err != nil {
 		return nil, err
 	}

@@ -101,17 +101,10 @@ func catchUpOf(n inbox.Source) *webhookCatchUp {
 // hookOf is the webhook of GitHub that these fields name; nil: none.
 func hookOf(was *inbox.Hook, owner, repo *string, id *int64, token *secretName) *inbox.Hook {
 	h := inbox.Hook{}
-	if was != nil {
-		h = *was
-	}
-	for to, from := range map[*string]*string{&h.Owner: owner, &h.Repo: repo} {
-		if from != nil {
-			*to = *from
-		}
-	}
-	if id != nil {
-		h.ID = *id
-	}
+	db.Patch(&h, was)
+	db.Patch(&h.Owner, owner)
+	db.Patch(&h.Repo, repo)
+	db.Patch(&h.ID, id)
 	if token != nil {
 		h.Token = token.Name
 	}
@@ -389,17 +382,14 @@ func (s *server) patchWebhookSource(ctx context.Context, in *patchWebhookSourceI
 		return nil, err
 	}
 	b := in.Body
-	for to, from := range map[*string]*string{&n.Name: b.Name, &n.Header: b.Header, &n.Prefix: b.Prefix, &n.IDPath: b.IDPath} {
-		if from != nil {
-			*to = *from
-		}
-	}
+	db.Patch(&n.Name, b.Name)
+	db.Patch(&n.Header, b.Header)
+	db.Patch(&n.Prefix, b.Prefix)
+	db.Patch(&n.IDPath, b.IDPath)
 	if b.Encoding != nil {
 		n.Encoding = inbox.Encoding(*b.Encoding)
 	}
-	if b.Enabled != nil {
-		n.Enabled = *b.Enabled
-	}
+	db.Patch(&n.Enabled, b.Enabled)
 	n.Hook = hookOf(n.Hook, b.Owner, b.Repo, b.HookID, b.Token)
 	if b.Rules != nil {
 		if n.Rules, err = s.rulesOf(ctx, *b.Rules); err != nil {

@@ -204,9 +204,3 @@ func collect(into *[]Automation) func(db.Scan) error {
 		return err
 	})
 }
-
-func set[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
-	}
-}

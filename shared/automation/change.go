@@ -65,8 +65,8 @@ type Patch struct {
 // [problem.InvalidError], [ErrTaken], [ErrChanged].
 func (s *Store) Patch(ctx context.Context, tx Tx, a Automation, p Patch) (Automation, error) {
 	a.Untrusted = false
-	set(&a.Name, p.Name)
-	set(&a.Skill, p.Skill)
+	db.Patch(&a.Name, p.Name)
+	db.Patch(&a.Skill, p.Skill)
 	if p.Input != nil {
 		a.Input = p.Input
 		if err := tellsNothing(ctx, a.Input); err != nil {
@@ -79,9 +79,9 @@ func (s *Store) Patch(ctx context.Context, tx Tx, a Automation, p Patch) (Automa
 	case p.Cron != nil && p.Event == nil:
 		a.Event = ""
 	}
-	set(&a.Cron, p.Cron)
-	set(&a.TimeZone, p.TimeZone)
-	set(&a.Event, p.Event)
+	db.Patch(&a.Cron, p.Cron)
+	db.Patch(&a.TimeZone, p.TimeZone)
+	db.Patch(&a.Event, p.Event)
 	return s.put(ctx, tx, a)
 }
 

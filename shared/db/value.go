@@ -109,6 +109,13 @@ func (op *Op) Arguments(ws Workspace) ([]any, error) {
 	return args, nil
 }
 
+// Patch sets to to the value that a patch has for it; nil: none.
+func Patch[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
 // Null returns v, or nil when v is the zero value of its type. Use it for columns in which null
 // means absent.
 func Null[T comparable](v T) any {

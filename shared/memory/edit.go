@@ -50,10 +50,10 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, m Memory) (Memory, error)
 // memory of the agent with the same content. Errors: [skill.InvalidError], [ErrChanged], [ErrTaken].
 // After ErrTaken the transaction can't be used any more.
 func (s *Store) Patch(ctx context.Context, tx *db.Tx, m Memory, p Patch) (Memory, error) {
-	set(&m.Category, p.Category)
-	set(&m.Content, p.Content)
+	db.Patch(&m.Category, p.Category)
+	db.Patch(&m.Content, p.Content)
 	m.Content = discreet(ctx, m.Content)
-	set(&m.Importance, p.Importance)
+	db.Patch(&m.Importance, p.Importance)
 	if p.ExpiresAt != nil {
 		m.ExpiresAt = p.ExpiresAt
 		if p.ExpiresAt.IsZero() {
@@ -118,10 +118,4 @@ func check(m *Memory) error {
 		return bad
 	}
 	return nil
-}
-
-func set[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
-	}
 }

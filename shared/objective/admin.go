@@ -61,10 +61,10 @@ func (a *Admin) Create(ctx context.Context, tx *db.Tx, o Objective) (Objective, 
 // Patch changes an objective that [Store.Get] returned, and returns the stored objective. Errors:
 // [skill.InvalidError], [ErrChanged].
 func (a *Admin) Patch(ctx context.Context, tx *db.Tx, o Objective, p Patch) (Objective, error) {
-	set(&o.Title, p.Title)
-	set(&o.Description, p.Description)
-	set(&o.Priority, p.Priority)
-	set(&o.DoneCriterion, p.DoneCriterion)
+	db.Patch(&o.Title, p.Title)
+	db.Patch(&o.Description, p.Description)
+	db.Patch(&o.Priority, p.Priority)
+	db.Patch(&o.DoneCriterion, p.DoneCriterion)
 	o.discreet(ctx)
 	if err := check(&o); err != nil {
 		return Objective{}, err
@@ -257,10 +257,4 @@ func (a *Admin) read(ctx context.Context, tx *db.Tx, id string) (Objective, erro
 		return Objective{}, fmt.Errorf("read objective: %w", err)
 	}
 	return db.First(*found, fmt.Errorf("read objective: %w", db.ErrNoRows))
-}
-
-func set[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
-	}
 }

@@ -82,11 +82,11 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, id string, match func(Item
 	if err != nil {
 		return Item{}, err
 	}
-	set(&i.Name, p.Name)
-	set(&i.Description, p.Description)
-	set(&i.DueAt, p.DueAt)
+	db.Patch(&i.Name, p.Name)
+	db.Patch(&i.Description, p.Description)
+	db.Patch(&i.DueAt, p.DueAt)
 	archived := i.ArchivedAt != nil
-	set(&archived, p.Archived)
+	db.Patch(&archived, p.Archived)
 	if err := i.check(ctx); err != nil {
 		return Item{}, err
 	}
@@ -97,12 +97,6 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, id string, match func(Item
 	var changed []Item
 	err = tx.Each(ctx, collect(&changed), s.q.patch, args...)
 	return written(changed, err)
-}
-
-func set[T any](to, from *T) {
-	if from != nil {
-		*to = *from
-	}
 }
 
 // Delete deletes an item to which nothing refers. Errors: [db.ErrNoRows], [InUseError].

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/schema"
@@ -211,13 +212,13 @@ func compact(raw json.RawMessage) json.RawMessage {
 // patched returns d with the patch applied. It also records in changes what a built-in skill's row
 // overrides.
 func (d Definition) patched(p Patch) Definition {
-	set(&d.Description, p.Description)
-	set(&d.Scope, p.Scope)
-	set(&d.Effect, p.Effect)
-	set(&d.Results, p.Results)
-	set(&d.RequiresApproval, p.RequiresApproval)
-	set(&d.Serial, p.Serial)
-	set(&d.Timeout, p.Timeout)
+	db.Patch(&d.Description, p.Description)
+	db.Patch(&d.Scope, p.Scope)
+	db.Patch(&d.Effect, p.Effect)
+	db.Patch(&d.Results, p.Results)
+	db.Patch(&d.RequiresApproval, p.RequiresApproval)
+	db.Patch(&d.Serial, p.Serial)
+	db.Patch(&d.Timeout, p.Timeout)
 	if p.Parameters != nil {
 		d.Parameters = p.Parameters
 	}
@@ -252,10 +253,4 @@ func (d Definition) enabled() Definition {
 func (d Definition) disabled(by Actor, reason string) Definition {
 	d.Enabled, d.DisabledBy, d.DisabledReason = false, by, reason
 	return d
-}
-
-func set[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
-	}
 }

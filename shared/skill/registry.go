@@ -158,10 +158,10 @@ func overridden(ws db.Workspace, code *Skill, row *Definition) Definition {
 	if row == nil {
 		return d
 	}
-	set(&d.Scope, row.changes.scope)
-	set(&d.RequiresApproval, row.changes.approval)
-	set(&d.Serial, row.changes.serial)
-	set(&d.Timeout, row.changes.timeout)
+	db.Patch(&d.Scope, row.changes.scope)
+	db.Patch(&d.RequiresApproval, row.changes.approval)
+	db.Patch(&d.Serial, row.changes.serial)
+	db.Patch(&d.Timeout, row.changes.timeout)
 	d.Enabled, d.DisabledBy, d.DisabledReason, d.DisabledAt = row.Enabled, row.DisabledBy, row.DisabledReason, row.DisabledAt
 	d.Version, d.CreatedBy, d.CreatedAt, d.UpdatedAt = row.Version, row.CreatedBy, row.CreatedAt, row.UpdatedAt
 	d.changes = row.changes
@@ -263,9 +263,9 @@ func collect(into *[]Definition) func(db.Scan) error {
 		if parameters != nil {
 			d.Parameters = json.RawMessage(*parameters)
 		}
-		set(&d.Scope, d.changes.scope)
-		set(&d.RequiresApproval, d.changes.approval)
-		set(&d.Serial, d.changes.serial)
+		db.Patch(&d.Scope, d.changes.scope)
+		db.Patch(&d.RequiresApproval, d.changes.approval)
+		db.Patch(&d.Serial, d.changes.serial)
 		if seconds != nil {
 			limit := time.Duration(*seconds) * time.Second
 			d.Timeout, d.changes.timeout = limit, &limit

@@ -106,12 +106,12 @@ func (s *Store) Patch(ctx context.Context, tx Tx, id, actor string, match func(T
 }
 
 func (s *Store) patchFields(ctx context.Context, tx Tx, t *Task, p Patch) error {
-	set(&t.Title, p.Title)
-	set(&t.Description, p.Description)
-	set(&t.Priority, p.Priority)
-	set(&t.Tags, p.Tags)
-	set(&t.EstimatedAt, p.EstimatedAt)
-	set(&t.MaxRetries, p.MaxRetries)
+	db.Patch(&t.Title, p.Title)
+	db.Patch(&t.Description, p.Description)
+	db.Patch(&t.Priority, p.Priority)
+	db.Patch(&t.Tags, p.Tags)
+	db.Patch(&t.EstimatedAt, p.EstimatedAt)
+	db.Patch(&t.MaxRetries, p.MaxRetries)
 	bad := &problem.InvalidError{}
 	text(ctx, bad, "title", &t.Title, 1, MaxTitle)
 	text(ctx, bad, "description", &t.Description, 0, MaxDescription)
@@ -134,12 +134,6 @@ func (s *Store) patchFields(ctx context.Context, tx Tx, t *Task, p Patch) error 
 		}
 	}
 	return nil
-}
-
-func set[T any](to, from *T) {
-	if from != nil {
-		*to = *from
-	}
 }
 
 // Pause pauses a task for a reason that says who may resume it, and logs why in a sentence. Errors:

@@ -204,8 +204,8 @@ func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task,
 		p.Checkpoint = nil
 	}
 	percent, step := t.Progress, t.CurrentStep
-	set(&t.Progress, p.Percent)
-	set(&t.CurrentStep, p.Step)
+	db.Patch(&t.Progress, p.Percent)
+	db.Patch(&t.CurrentStep, p.Step)
 	if t.Progress == percent && t.CurrentStep == step && p.Checkpoint == nil {
 		return t, false, nil
 	}
