@@ -69,12 +69,10 @@ func (s *Store) VerifyKey(ctx context.Context, token string) (Principal, error) 
 	hash := sha256.Sum256(random)
 	p := Principal{Kind: Key}
 	var found KeyKind
-	var role *Role
-	var persona *string
 	var scopes, origins json.RawMessage
 	var stale bool
 	err := s.db.Each(ctx, "", func(scan db.Scan) error {
-		return scan(&p.Workspace, &p.ID, &found, &role, &scopes, &origins, &stale, &persona)
+		return scan(&p.Workspace, &p.ID, &found, db.Optional(&p.Role), &scopes, &origins, &stale, db.Optional(&p.Persona))
 	}, s.q.KeyByHash, hash[:])
 	switch {
 	case err != nil:
@@ -84,12 +82,6 @@ func (s *Store) VerifyKey(ctx context.Context, token string) (Principal, error) 
 	}
 	if kind == SiteKind {
 		p.Kind = Site
-	}
-	if role != nil {
-		p.Role = *role
-	}
-	if persona != nil {
-		p.Persona = *persona
 	}
 	if err := readLists(scopes, &p.Scopes, origins, &p.Origins); err != nil {
 		return Principal{}, err

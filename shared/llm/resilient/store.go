@@ -79,13 +79,9 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, limit int) ([]Circuit
 }
 
 func (c *Circuit) read(scan db.Scan) error {
-	var class *llm.ErrorClass
 	var now time.Time
-	if err := scan(&c.Provider, &c.Model, &c.State, &c.Failures, &class, &c.OpenedAt, &c.RetryAt, &now); err != nil {
+	if err := scan(&c.Provider, &c.Model, &c.State, &c.Failures, db.Optional(&c.Class), &c.OpenedAt, &c.RetryAt, &now); err != nil {
 		return err
-	}
-	if class != nil {
-		c.Class = *class
 	}
 	if c.RetryAt != nil {
 		c.RetryIn = c.RetryAt.Sub(now)
