@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -145,7 +144,7 @@ func rotateInputs(ctx context.Context, agent *wire.Surfaces, ws db.Workspace, in
 		}
 		for _, was := range page {
 			now, err := agent.Secrets.ResealAt(ctx, place(ws, was.ID), was.Input)
-			if errors.Is(err, secret.ErrDamaged) || errors.Is(err, secret.ErrNoKey) {
+			if secret.Lasting(err) {
 				did.Failed = append(did.Failed, "the input of "+of+" "+was.ID)
 				continue
 			}

@@ -71,7 +71,7 @@ func (d *Deliverer) Challenge(ctx context.Context, ws db.Workspace, e Endpoint, 
 
 // ChallengeAgain is Challenge with the present secret of a stored endpoint.
 func (d *Deliverer) ChallengeAgain(ctx context.Context, ws db.Workspace, e Endpoint) error {
-	v, err := d.Store.secrets.OpenAt(ctx, secretPlace(ws, e.ID), e.sealed[0])
+	v, err := d.Store.secrets.OpenAt(ctx, d.Store.pairs.At(ws, e.ID), e.sealed[0])
 	if err != nil {
 		return fmt.Errorf("open the secret of webhook endpoint %s: %w", e.ID, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -67,7 +68,7 @@ func (d *Deliverer) Handle(ctx context.Context, c outbox.Claimed) error {
 	keys, err := d.Store.keys(ctx, c.Workspace, a.endpoint)
 	var got answer
 	switch {
-	case lasting(err):
+	case secret.Lasting(err):
 		got = answer{err: errors.New("the secret of the endpoint can't be opened: rotate it")}
 	case err != nil:
 		return outbox.LaterIn(unsentFor, err)

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/channel"
-	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
@@ -125,10 +124,4 @@ func keyOf(v secret.Value) ([]byte, error) {
 		return nil, errors.New("the secret of the webhook endpoint is damaged")
 	}
 	return key, nil
-}
-
-// secretPlace returns the place that the secrets of an endpoint are encrypted for. The previous secret
-// moves to another column and keeps this place.
-func secretPlace(ws db.Workspace, id string) secret.Place {
-	return secret.Place{Workspace: ws, Table: "webhook_endpoints", Column: "sealed", Row: id}
 }

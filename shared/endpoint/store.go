@@ -6,7 +6,6 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -32,15 +31,13 @@ type Store struct {
 	q       queries
 	secrets *secret.Store
 	outbox  *outbox.Store
+	pairs   *secret.Pairs
 	ids     func() string
-
-	mu     sync.Mutex
-	opened map[sealing][]byte
 }
 
 // New returns a store. ids makes time-ordered ids (UUIDv7).
 func New(d *db.DB, secrets *secret.Store, out *outbox.Store, ids func() string) (*Store, error) {
-	s := &Store{db: d, secrets: secrets, outbox: out, ids: ids, opened: map[sealing][]byte{}}
+	s := &Store{db: d, secrets: secrets, outbox: out, ids: ids, pairs: secrets.Pairs("webhook endpoint", "webhook_endpoints")}
 	return s, db.Load(files, &s.q)
 }
 
@@ -81,7 +78,7 @@ func (s *Store) Seal(ctx context.Context, ws db.Workspace, e Endpoint, v secret.
 // SealAnew encrypts a further secret of an endpoint for [Store.Rotate]. It must run before the
 // transaction.
 func (s *Store) SealAnew(ctx context.Context, ws db.Workspace, of Endpoint, v secret.Value) (Draft, error) {
-	sealed, err := s.secrets.SealAt(ctx, secretPlace(ws, of.ID), v)
+	sealed, err := s.secrets.SealAt(ctx, s.pairs.At(ws, of.ID), v)
 	if err != nil {
 		return Draft{}, fmt.Errorf("seal the secret of a webhook endpoint: %w", err)
 	}

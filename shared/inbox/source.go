@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
@@ -194,10 +193,4 @@ func NewSecret(k Kind) (secret.Value, error) {
 func standardKey(text string) ([]byte, bool) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_"))
 	return key, err == nil && len(key) >= MinSecret
-}
-
-// secretPlace returns the place that the secrets of a source are encrypted for. The previous secret moves
-// to another column and keeps this place.
-func secretPlace(ws db.Workspace, id string) secret.Place {
-	return secret.Place{Workspace: ws, Table: "webhook_sources", Column: "sealed", Row: id}
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,22 +37,13 @@ type Store struct {
 	q       queries
 	secrets *secret.Store
 	outbox  *outbox.Store
+	pairs   *secret.Pairs
 	ids     func() string
-
-	mu     sync.Mutex
-	opened map[sealing]secret.Value
-}
-
-// sealing is an encrypted secret with its place. A secret that was copied from another place cannot
-// be decrypted.
-type sealing struct {
-	at     secret.Place
-	sealed string
 }
 
 // New returns a store. ids makes time-ordered ids (UUIDv7).
 func New(d *db.DB, secrets *secret.Store, out *outbox.Store, ids func() string) (*Store, error) {
-	s := &Store{db: d, secrets: secrets, outbox: out, ids: ids, opened: map[sealing]secret.Value{}}
+	s := &Store{db: d, secrets: secrets, outbox: out, ids: ids, pairs: secrets.Pairs("webhook source", "webhook_sources")}
 	return s, db.Load(files, &s.q)
 }
 
@@ -86,56 +76,19 @@ func (s *Store) Find(ctx context.Context, slug, name string) (Found, error) {
 	return db.First(found, ErrNotFound)
 }
 
-// maxOpened is the largest number of decrypted secrets that are cached. The cache avoids a call to
-// the key service for each request.
-const maxOpened = 500
-
-// Secrets decrypts the secrets that are valid for a source now. It may call the key service. It
-// omits a secret that is damaged or whose key is lost, as long as there is another one.
+// Secrets decrypts the secrets that are valid for a source now, as [secret.Pairs.Open] does.
 func (s *Store) Secrets(ctx context.Context, f Found) ([]secret.Value, error) {
-	var out []secret.Value
-	var unopened error
-	for _, sealed := range f.sealed {
-		v, err := s.open(ctx, f, sealed)
-		switch {
-		case err == nil:
-			out = append(out, v)
-		case lasting(err):
-			unopened = errors.Join(unopened, err)
-		default: // the sender repeats its request
-			return nil, fmt.Errorf("open the secret of webhook source %s: %w", f.Name, err)
-		}
+	all, err := s.pairs.Open(ctx, f.Workspace, f.ID, f.sealed)
+	if err != nil { // the sender repeats its request
+		return nil, fmt.Errorf("open the secret of webhook source %s: %w", f.Name, err)
 	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("open the secret of webhook source %s: %w", f.Name, unopened)
-	}
-	return out, nil
+	return all, nil
 }
 
-// lasting reports whether the decryption failed for a permanent reason.
-func lasting(err error) bool {
-	return errors.Is(err, secret.ErrDamaged) || errors.Is(err, secret.ErrNoKey)
-}
-
-func (s *Store) open(ctx context.Context, f Found, sealed []byte) (secret.Value, error) {
-	key := sealing{secretPlace(f.Workspace, f.ID), string(sealed)}
-	s.mu.Lock()
-	v, ok := s.opened[key]
-	s.mu.Unlock()
-	if ok {
-		return v, nil
-	}
-	v, err := s.secrets.OpenAt(ctx, key.at, sealed)
-	if err != nil {
-		return v, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.opened) >= maxOpened {
-		clear(s.opened)
-	}
-	s.opened[key] = v
-	return v, nil
+// Reseal encrypts the secrets of a workspace's sources with the current key, as [secret.Pairs.Reseal] does. It
+// does not encrypt a previous secret that has expired: the first change of a secret clears it.
+func (s *Store) Reseal(ctx context.Context, ws db.Workspace) (resealed int, failed []string, err error) {
+	return s.pairs.Reseal(ctx, ws, s.q.SealedSources, s.q.ResealSource)
 }
 
 // Reject counts a request with a wrong signature. It stores nothing else.
@@ -184,7 +137,7 @@ func (s *Store) Seal(ctx context.Context, ws db.Workspace, n Source, v secret.Va
 		return Draft{}, joined(err)
 	}
 	n.ID = cmp.Or(n.ID, s.ids())
-	sealed, err := s.secrets.SealAt(ctx, secretPlace(ws, n.ID), v)
+	sealed, err := s.secrets.SealAt(ctx, s.pairs.At(ws, n.ID), v)
 	if err != nil {
 		return Draft{}, fmt.Errorf("seal the secret of a webhook source: %w", err)
 	}
@@ -197,7 +150,7 @@ func (s *Store) SealAnew(ctx context.Context, ws db.Workspace, of Source, v secr
 	if err := CheckSecret(of.Kind, v); err != nil {
 		return Draft{}, err
 	}
-	sealed, err := s.secrets.SealAt(ctx, secretPlace(ws, of.ID), v)
+	sealed, err := s.secrets.SealAt(ctx, s.pairs.At(ws, of.ID), v)
 	if err != nil {
 		return Draft{}, fmt.Errorf("seal the secret of a webhook source: %w", err)
 	}

@@ -2,7 +2,6 @@ package secret
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -94,7 +93,7 @@ func (s *Store) ResealAt(ctx context.Context, at Place, sealed []byte) ([]byte, 
 
 func (s *Store) reseal(ctx context.Context, ws db.Workspace, old stale, r *Rotation) error {
 	v, err := s.sealer.Open(ctx, placeOf(ws, old.name), old.sealed)
-	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNoKey) {
+	if Lasting(err) {
 		r.Failed = append(r.Failed, old.name)
 		return nil
 	}

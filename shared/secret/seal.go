@@ -106,6 +106,9 @@ func (s *Sealer) Seal(ctx context.Context, at Place, v Value) ([]byte, error) {
 	return gcm.Seal(head, nil, []byte(v.Reveal()), at.bound(sealLabel, string(head))), nil
 }
 
+// Lasting reports whether a value can't be opened for a permanent reason.
+func Lasting(err error) bool { return errors.Is(err, ErrDamaged) || errors.Is(err, ErrNoKey) }
+
 // Open decrypts a value that [Sealer.Seal] has encrypted for the place. It returns [ErrDamaged] if
 // the value can't be opened, and [ErrNoKey] if its key is missing. It may call the key service:
 // don't call it in a transaction.

@@ -2,7 +2,6 @@ package secret
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -173,7 +172,7 @@ func (g *Guard) look(ctx context.Context, ws db.Workspace, at *guarded) error {
 		}
 	}
 	at.opened, at.redactor, at.known = all, redactor, true
-	at.damaged = errors.Is(failed, ErrDamaged) || errors.Is(failed, ErrNoKey)
+	at.damaged = Lasting(failed)
 	if failed == nil || at.damaged {
 		at.mark, at.tried = now, g.clock()
 	} else {
@@ -217,7 +216,7 @@ func (g *Guard) open(ctx context.Context, ws db.Workspace, found map[string]stri
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				if failed == nil || !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNoKey) {
+				if failed == nil || !Lasting(err) {
 					failed = err
 				}
 				if o, ok := before[name]; ok {

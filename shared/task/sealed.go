@@ -67,8 +67,7 @@ func (s *Store) GivenInput(ctx context.Context, ws db.Workspace, t Task, secrets
 // that it refers to, or the key. Otherwise the key service or the database is away.
 func Unreadable(err error) bool {
 	_, missing := errors.AsType[*secret.NotFoundError](err)
-	return missing || errors.Is(err, secret.ErrConfig) || errors.Is(err, secret.ErrName) || errors.Is(err, secret.ErrDamaged) ||
-		errors.Is(err, secret.ErrNoKey)
+	return missing || errors.Is(err, secret.ErrConfig) || errors.Is(err, secret.ErrName) || secret.Lasting(err)
 }
 
 // SealedInputs lists at most limit encrypted inputs of tasks, ordered by id, with ids greater than
