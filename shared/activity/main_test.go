@@ -3,9 +3,7 @@ package activity_test
 import (
 	"context"
 	"crypto/rand"
-	"embed"
 	"encoding/json"
-	"io/fs"
 	"reflect"
 	"testing"
 	"time"
@@ -20,9 +18,6 @@ import (
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
-//go:embed testdata/*.sql
-var testdata embed.FS
-
 // world is a fresh workspace on one engine with its log.
 type world struct {
 	dbtest.Env
@@ -33,14 +28,9 @@ type world struct {
 func newWorld(t testing.TB, e dbtest.Env) world {
 	t.Helper()
 	w := world{Env: e}
-	files, err := fs.Sub(testdata, "testdata")
-	if err == nil {
-		err = db.Load(files, &w.q)
-	}
-	if err == nil {
-		w.log, err = activity.New(e.DB, ids)
-	}
-	if err != nil {
+	dbtest.Load(t, "testdata", &w.q)
+	var err error
+	if w.log, err = activity.New(e.DB, ids); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -265,9 +265,7 @@ func TestAHardTerminationGivesTheTasksToOthers(t *testing.T) {
 		}
 		g.must(t, 201, http.MethodPost, agentTasks, `{"title":"waits"}`, &waits)
 		var q attempts
-		if err := db.Load(os.DirFS("../task/testdata"), &q); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Load(t, "../task/testdata", &q)
 		var b db.Batch
 		b.Exec(q.Assign, waits.ID, working)
 		b.Exec(q.Attempt, waits.ID)

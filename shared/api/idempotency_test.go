@@ -3,11 +3,9 @@ package api_test
 import (
 	"cmp"
 	"context"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -29,9 +27,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
-
-//go:embed testdata/idempotency
-var idempotencyData embed.FS
 
 // desk is a handler that honours idempotency keys and counts the requests that it executes.
 type desk struct {
@@ -738,13 +733,7 @@ func recorderOf(w http.ResponseWriter) *httptest.ResponseRecorder {
 
 func idempotencyQueries(t testing.TB) (q struct{ KeptRows, CountKeys, LoseAnswers, HoldKeys, ClaimKeys db.Query }) {
 	t.Helper()
-	files, err := fs.Sub(idempotencyData, "testdata/idempotency")
-	if err == nil {
-		err = db.Load(files, &q)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Load(t, "testdata/idempotency", &q)
 	return q
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
 // taskTold is what the tests read of a task.
@@ -38,9 +38,7 @@ const agentTasks = "/api/v1/agent-tasks"
 func (w *world) beginAttempt(t testing.TB, id string) {
 	t.Helper()
 	var q struct{ Assign, Attempt, Start, Attempts, AddThread, EditLog, ClearLog, Remove, AllEdges, Happened, AddTask, AddEdge db.Query }
-	if err := db.Load(os.DirFS("../task/testdata"), &q); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Load(t, "../task/testdata", &q)
 	var b db.Batch
 	b.Exec(q.Assign, id, uuid.NewString())
 	b.Exec(q.Attempt, id)

@@ -2,9 +2,7 @@ package api_test
 
 import (
 	"context"
-	"embed"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"slices"
 	"testing"
@@ -14,13 +12,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
-
-//go:embed testdata/usage
-var usageData embed.FS
 
 // meter reserves in budgets, like the meter of package wire.
 type meter struct{ *budget.Store }
@@ -99,14 +95,8 @@ func TestWhatABeatUsedIsToldBySkill(t *testing.T) {
 		}
 		var viewed []string
 		var q struct{ TokensBySkill db.Query }
-		files, err := fs.Sub(usageData, "testdata/usage")
-		if err == nil {
-			err = db.Load(files, &q)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = w.Env.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
+		dbtest.Load(t, "testdata/usage", &q)
+		err := w.Env.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
 			var skill string
 			var tokens, cost int64
 			err := scan(&skill, &tokens, &cost)

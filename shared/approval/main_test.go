@@ -3,10 +3,8 @@ package approval_test
 import (
 	"context"
 	"crypto/rand"
-	"embed"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -29,9 +27,6 @@ import (
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
-
-//go:embed testdata/*.sql
-var testdata embed.FS
 
 // world is a fresh workspace on one engine with its approvals, its outbox and some skills.
 type world struct {
@@ -91,10 +86,7 @@ func (l *ledger) count() (calls, keys int) {
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
 	w := &world{Env: e, ran: &ledger{}, skills: new([]skill.Skill), meanwhile: func() {}}
-	files, err := fs.Sub(testdata, "testdata")
-	if err == nil {
-		err = db.Load(files, &w.q)
-	}
+	dbtest.Load(t, "testdata", &w.q)
 	workspaces, err1 := workspace.New(e.DB)
 	var err2, err3, err4, err5 error
 	w.log, err2 = activity.New(e.DB, ids)
@@ -110,7 +102,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 			return set.For(surface), err
 		},
 	})
-	if err := errors.Join(err, err1, err2, err3, err4, err5); err != nil {
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		t.Fatal(err)
 	}
 	w.e = &approval.Executor{Store: w.s, Lanes: w.lanes, Instance: "test", Clock: time.Now, Log: slog.New(slog.DiscardHandler)}

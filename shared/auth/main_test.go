@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"embed"
 	"errors"
-	"io/fs"
 	"testing"
 	"time"
 
@@ -21,9 +19,6 @@ import (
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
-//go:embed testdata/raw.sql
-var testdata embed.FS
-
 // world is a fresh workspace on one engine.
 type world struct {
 	dbtest.Env
@@ -34,13 +29,10 @@ type world struct {
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
 	w := &world{Env: e}
-	files, err := fs.Sub(testdata, "testdata")
-	if err == nil {
-		err = db.Load(files, &w.q)
-	}
+	dbtest.Load(t, "testdata", &w.q)
 	var err2 error
 	w.s, err2 = auth.NewStore(e.DB, ids, rand.Reader)
-	if err := errors.Join(err, err2); err != nil {
+	if err := errors.Join(err2); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -2,11 +2,9 @@ package automation_test
 
 import (
 	"context"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -33,21 +31,12 @@ type world struct {
 	lanes *lane.Store
 }
 
-//go:embed testdata/*.sql
-var statements embed.FS
-
 type queries struct{ Happens, Misplace, Unsettled, BreakSchedule db.Query }
 
 // queries returns additional statements of the tests.
 func (w world) queries(t testing.TB) (q queries) {
 	t.Helper()
-	dir, err := fs.Sub(statements, "testdata")
-	if err == nil {
-		err = db.Load(dir, &q)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Load(t, "testdata", &q)
 	return q
 }
 

@@ -3,7 +3,6 @@ package budget_test
 import (
 	"context"
 	"errors"
-	"os"
 	"testing"
 	"time"
 
@@ -48,7 +47,7 @@ func newWorld(t testing.TB, e dbtest.Env, noon time.Time) world {
 	var err error
 	w.tasks, err = task.New(e.DB, newID, func() float64 { return 0.5 })
 	check(t, err)
-	check(t, db.Load(os.DirFS("testdata"), &w.q))
+	dbtest.Load(t, "testdata", &w.q)
 	return w
 }
 

@@ -54,9 +54,7 @@ func newWorld(t testing.TB, e dbtest.Env) world {
 	w := world{Env: e}
 	w.c = coordinator(t, e.DB)
 	w.tasks, w.agents = w.c.Tasks, w.c.Agents
-	if err := db.Load(os.DirFS("testdata"), &w.q); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Load(t, "testdata", &w.q)
 	return w
 }
 

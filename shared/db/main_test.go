@@ -1,8 +1,6 @@
 package db_test
 
 import (
-	"embed"
-	"io/fs"
 	"slices"
 	"testing"
 
@@ -13,9 +11,6 @@ import (
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
-
-//go:embed testdata
-var testdata embed.FS
 
 // world is a fresh workspace on one engine and the queries of the tests.
 type world struct {
@@ -29,13 +24,7 @@ type world struct {
 func newWorld(t testing.TB, e dbtest.Env) world {
 	t.Helper()
 	w := world{Env: e}
-	files, err := fs.Sub(testdata, "testdata")
-	if err == nil {
-		err = db.Load(files, &w.q)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Load(t, "testdata", &w.q)
 	return w
 }
 

@@ -3,10 +3,8 @@ package endpoint_test
 import (
 	"context"
 	"crypto/rand"
-	"embed"
 	"errors"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -32,9 +30,6 @@ func ids() string { return uuid.Must(uuid.NewV7()).String() }
 
 var traces = trace.NewSource(time.Now, rand.Reader)
 
-//go:embed testdata/*.sql
-var testdata embed.FS
-
 // world is a fresh workspace on one engine with what tells its endpoints.
 type world struct {
 	dbtest.Env
@@ -49,14 +44,13 @@ type world struct {
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
 	w := &world{Env: e, keeper: secret.NewKeyFile(filepath.Join(t.TempDir(), "key"))}
-	files, err1 := fs.Sub(testdata, "testdata")
-	err2 := db.Load(files, &w.q)
+	dbtest.Load(t, "testdata", &w.q)
 	secrets, err3 := secret.New(w.DB, w.keeper)
 	var err4, err5, err6 error
 	w.outbox, err4 = outbox.New(e.DB, ids, half)
 	w.s, err5 = endpoint.New(e.DB, secrets, w.outbox, ids)
 	w.client, err6 = outbound.New(outbound.Options{AllowPrivateHosts: []string{"127.0.0.1"}})
-	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+	if err := errors.Join(err3, err4, err5, err6); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.client.CloseIdleConnections)

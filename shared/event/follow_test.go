@@ -30,7 +30,7 @@ func (w world) byCursor(at event.Cursor) follower {
 // byID follows by id only.
 func (w world) byID(t testing.TB) follower {
 	var q struct{ ByID db.Query }
-	load(t, "broken", &q)
+	dbtest.Load(t, "testdata/broken", &q)
 	last := int64(0)
 	return func(ctx context.Context) (found []string, err error) {
 		err = w.DB.Each(ctx, w.Workspace, func(scan db.Scan) error {

@@ -1,8 +1,6 @@
 package event_test
 
 import (
-	"embed"
-	"io/fs"
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -11,21 +9,6 @@ import (
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
-
-//go:embed testdata
-var testdata embed.FS
-
-// load loads the queries of one folder of testdata.
-func load(t testing.TB, folder string, queries any) {
-	t.Helper()
-	files, err := fs.Sub(testdata, "testdata/"+folder)
-	if err == nil {
-		err = db.Load(files, queries)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // world is a fresh workspace on one engine.
 type world struct {
@@ -37,7 +20,7 @@ type world struct {
 func newWorld(t testing.TB, e dbtest.Env) world {
 	t.Helper()
 	w := world{Env: e}
-	load(t, "events", &w.q)
+	dbtest.Load(t, "testdata/events", &w.q)
 	var err error
 	if w.events, err = event.New(e.DB); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -193,7 +194,7 @@ func TestAWorkspaceCanGo(t *testing.T) {
 func changesOf(t testing.TB) map[string]db.Query {
 	t.Helper()
 	var c changes
-	load(t, "sources", &c)
+	dbtest.Load(t, "testdata/sources", &c)
 	all := map[string]db.Query{}
 	for _, q := range []db.Query{
 		c.AddActivity, c.AddBareActivity, c.AddExecution, c.SetExecution, c.SpendExecution, c.AddEnded, c.AddApproval, c.SetApproval,

@@ -3,10 +3,8 @@ package execution_test
 import (
 	"context"
 	"crypto/rand"
-	"embed"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"testing"
 	"time"
 
@@ -22,9 +20,6 @@ import (
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
-//go:embed testdata/*.sql
-var testdata embed.FS
-
 // world is a fresh workspace on one engine with its executions.
 type world struct {
 	dbtest.Env
@@ -36,14 +31,11 @@ type world struct {
 func newWorld(t testing.TB, e dbtest.Env) world {
 	t.Helper()
 	w := world{Env: e}
-	files, err := fs.Sub(testdata, "testdata")
-	if err == nil {
-		err = db.Load(files, &w.q)
-	}
+	dbtest.Load(t, "testdata", &w.q)
 	var err1, err2 error
 	w.runs, err1 = execution.New(e.DB)
 	w.lanes, err2 = lane.New(e.DB)
-	if err := errors.Join(err, err1, err2); err != nil {
+	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
 	return w

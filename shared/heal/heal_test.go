@@ -2,10 +2,8 @@ package heal_test
 
 import (
 	"context"
-	"embed"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"testing"
 	"time"
 
@@ -37,9 +35,6 @@ type world struct {
 
 type queries struct{ Executions, StatusOf, Touch db.Query }
 
-//go:embed testdata/*.sql
-var statements embed.FS
-
 func onEach(t *testing.T, fn func(t *testing.T, w world)) {
 	t.Helper()
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
@@ -59,8 +54,8 @@ func newWorld(t testing.TB, e dbtest.Env) world {
 	w.s, errs[2] = heal.New(e.DB, ids, w.skills, w.automations)
 	w.log, errs[3] = activity.New(e.DB, ids)
 	w.lanes, errs[4] = lane.New(e.DB)
-	dir, err2 := fs.Sub(statements, "testdata")
-	errs[5] = errors.Join(err, err2, db.Load(dir, &w.q))
+	dbtest.Load(t, "testdata", &w.q)
+	errs[5] = err
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
 	}

@@ -2,9 +2,7 @@ package inbox_test
 
 import (
 	"crypto/rand"
-	"embed"
 	"errors"
-	"io/fs"
 	mathrand "math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -64,20 +62,11 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
 }
 
-//go:embed testdata/*.sql
-var testdata embed.FS
-
 type ownQueries struct{ Slug, CopySecret, ForgetKick, ForgetDelivery db.Query }
 
 // own are the queries of these tests.
 func own(t testing.TB) (q ownQueries) {
 	t.Helper()
-	files, err := fs.Sub(testdata, "testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Load(files, &q); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Load(t, "testdata", &q)
 	return q
 }

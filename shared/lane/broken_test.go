@@ -139,7 +139,7 @@ func TestTheCheckerRejectsBrokenLocks(t *testing.T) {
 	const enough = 5_000
 	onEach(t, func(t *testing.T, w world) {
 		var b brokenQueries
-		load(t, "broken", &b)
+		dbtest.Load(t, "testdata/broken", &b)
 		worlds := concurrently(t, w.Engine)
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)

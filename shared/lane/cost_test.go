@@ -138,7 +138,7 @@ func lsn(t *testing.T, c *pgx.Conn) (bytes int64) {
 func flushes(t *testing.T, w world, c *pgx.Conn) (n int64) {
 	t.Helper()
 	var q struct{ Flush db.Query }
-	load(t, "stats", &q)
+	dbtest.Load(t, "testdata/stats", &q)
 	var b db.Batch
 	b.Each(ignore, q.Flush)
 	check(t, w.DB.Do(t.Context(), "", &b))

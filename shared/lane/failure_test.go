@@ -83,7 +83,7 @@ func TestAnUnreachablePostgresIsAnErrorAndNotABusyLane(t *testing.T) {
 	defer d.Close()
 	w := world{s: open(t, d)}
 	w.DB, w.Workspace = d, "00000000-0000-7000-8000-000000000001"
-	load(t, "register", &w.q)
+	dbtest.Load(t, "testdata/register", &w.q)
 	mustFailHonestly(t, w)
 	if _, err := w.s.Acquire(t.Context(), w.request("x")); !errors.Is(err, db.ErrUnavailable) {
 		t.Errorf("got %v", err)
@@ -102,7 +102,7 @@ func TestADatabaseWithoutASchemaIsAnErrorAndNotABusyLane(t *testing.T) {
 	})
 	w := world{s: open(t, d)}
 	w.DB, w.Workspace = d, "00000000-0000-7000-8000-000000000001"
-	load(t, "register", &w.q)
+	dbtest.Load(t, "testdata/register", &w.q)
 	mustFailHonestly(t, w)
 	_, err = w.s.Acquire(t.Context(), w.request("x"))
 	if _, outdated := errors.AsType[*db.SchemaError](err); !outdated {

@@ -364,7 +364,7 @@ func TestAReleaseInAnUndoneTransactionIsNone(t *testing.T) {
 // the successor sees what the transaction wrote.
 func TestASuccessorWaitsUntilTheProvenTransactionHasEnded(t *testing.T) {
 	var backend struct{ Backend db.Query }
-	load(t, "backend", &backend)
+	dbtest.Load(t, "testdata/backend", &backend)
 	onEach(t, func(t *testing.T, w world) {
 		successor := w.another(t)
 		h := acquire(t, w.s, w.request("x"))

@@ -2,9 +2,7 @@ package lane_test
 
 import (
 	"context"
-	"embed"
 	"errors"
-	"io/fs"
 	"testing"
 	"time"
 
@@ -14,21 +12,6 @@ import (
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
-
-//go:embed testdata
-var testdata embed.FS
-
-// load loads the queries of one folder of testdata.
-func load(t testing.TB, folder string, queries any) {
-	t.Helper()
-	files, err := fs.Sub(testdata, "testdata/"+folder)
-	if err == nil {
-		err = db.Load(files, queries)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // world is a fresh workspace on one engine, with what tests do in it.
 type world struct {
@@ -40,7 +23,7 @@ type world struct {
 func newWorld(t testing.TB, e dbtest.Env) world {
 	t.Helper()
 	w := world{Env: e, s: open(t, e.DB)}
-	load(t, "register", &w.q)
+	dbtest.Load(t, "testdata/register", &w.q)
 	return w
 }
 

@@ -180,7 +180,7 @@ func enterAll(w world, lanes []lane.Name, mine []int, inside *[6]atomic.Int32) e
 // lane while it has a later one.
 func TestHoldsOfOthersAreEndedInTheOneOrder(t *testing.T) {
 	var backend struct{ Backend db.Query }
-	load(t, "backend", &backend)
+	dbtest.Load(t, "testdata/backend", &backend)
 	onEach(t, func(t *testing.T, w world) {
 		other := w.another(t)
 		theirs, mine := acquire(t, w.s, w.request("a")), acquire(t, other.s, other.request("x"))

@@ -47,7 +47,7 @@ func TestAWaiterIsRefusedInTimeWhileTheHolderWorksUnderItsProof(t *testing.T) {
 func TestAHoldTakenLateLivesItsWholeTime(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		var q struct{ Now, SetFence db.Query }
-		load(t, "clock", &q)
+		dbtest.Load(t, "testdata/clock", &q)
 		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 			var begun, now time.Time
 			if err := tx.One(ctx, []any{&begun}, q.Now); err != nil {
@@ -83,7 +83,7 @@ func TestAHoldTakenLateLivesItsWholeTime(t *testing.T) {
 func TestAFenceIsNeverBelowTheClock(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		var q struct{ Now, SetFence db.Query }
-		load(t, "clock", &q)
+		dbtest.Load(t, "testdata/clock", &q)
 		used := acquire(t, w.s, w.request("x"))
 		w.release(t, used)
 		if _, err := w.DB.Exec(t.Context(), w.Workspace, q.SetFence, "x", 7); err != nil {

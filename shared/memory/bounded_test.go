@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 
@@ -21,13 +19,7 @@ type raw struct{ Fill, FillOthers, Touched db.Query }
 
 func rawQueries(t testing.TB) (q raw) {
 	t.Helper()
-	files, err := fs.Sub(os.DirFS("."), "testdata")
-	if err == nil {
-		err = db.Load(files, &q)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Load(t, "testdata", &q)
 	return q
 }
 

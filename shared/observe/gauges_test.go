@@ -2,8 +2,6 @@ package observe_test
 
 import (
 	"bytes"
-	"embed"
-	"io/fs"
 	"testing"
 	"time"
 
@@ -14,9 +12,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/observe"
 )
-
-//go:embed testdata/*.sql
-var statements embed.FS
 
 type queries struct{ Task, Agent, Due db.Query }
 
@@ -34,13 +29,7 @@ func onEach(t *testing.T, fn func(*testing.T, *world)) {
 		if w.g, err = observe.NewGauges(e.DB); err != nil {
 			t.Fatal(err)
 		}
-		dir, err := fs.Sub(statements, "testdata")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Load(dir, &w.q); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Load(t, "testdata", &w.q)
 		fn(t, w)
 	})
 }

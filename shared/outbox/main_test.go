@@ -3,11 +3,9 @@ package outbox_test
 import (
 	"context"
 	"crypto/rand"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"sync"
 	"testing"
@@ -23,9 +21,6 @@ import (
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
-//go:embed testdata/*.sql
-var testdata embed.FS
-
 // world is a new workspace on one engine, with its outbox.
 type world struct {
 	dbtest.Env
@@ -36,13 +31,10 @@ type world struct {
 func newWorld(t testing.TB, e dbtest.Env) world {
 	t.Helper()
 	w := world{Env: e}
-	files, err := fs.Sub(testdata, "testdata")
-	if err == nil {
-		err = db.Load(files, &w.q)
-	}
+	dbtest.Load(t, "testdata", &w.q)
 	var err2 error
 	w.s, err2 = outbox.New(e.DB, ids, most)
-	if err := errors.Join(err, err2); err != nil {
+	if err := errors.Join(err2); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -48,7 +48,7 @@ func (k taker) must(t testing.TB, want bool, key string, n int, l ratelimit.Limi
 func (k taker) buckets(t testing.TB) (n int) {
 	t.Helper()
 	var q struct{ CountBuckets db.Query }
-	load(t, "limits", &q)
+	dbtest.Load(t, "testdata/limits", &q)
 	if err := k.DB.One(t.Context(), k.Workspace, []any{&n}, q.CountBuckets); err != nil {
 		t.Fatal(err)
 	}

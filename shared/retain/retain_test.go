@@ -1,10 +1,8 @@
 package retain_test
 
 import (
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"testing"
 	"time"
@@ -38,9 +36,6 @@ type queries struct {
 	Delivery, Deliveries                                              db.Query
 }
 
-//go:embed testdata/*.sql
-var statements embed.FS
-
 func onEach(t *testing.T, fn func(t *testing.T, w world)) {
 	t.Helper()
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
@@ -52,8 +47,8 @@ func newWorld(t testing.TB, e dbtest.Env) world {
 	var err1, err2 error
 	w.s, err1 = retain.New(e.DB)
 	w.log, err2 = activity.New(e.DB, ids)
-	dir, err3 := fs.Sub(statements, "testdata")
-	if err := errors.Join(err1, err2, err3, db.Load(dir, &w.q)); err != nil {
+	dbtest.Load(t, "testdata", &w.q)
+	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
 	return w

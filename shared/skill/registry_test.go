@@ -2,10 +2,8 @@ package skill_test
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -19,9 +17,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
-
-//go:embed testdata/*.sql
-var testdata embed.FS
 
 // world is a fresh workspace on one engine with a registry: three built-in skills, and two kinds
 // that rows may have.
@@ -39,14 +34,9 @@ func onEach(t *testing.T, fn func(t *testing.T, w world)) {
 func newWorld(t testing.TB, e dbtest.Env) world {
 	t.Helper()
 	w := world{Env: e}
-	files, err := fs.Sub(testdata, "testdata")
-	if err == nil {
-		err = db.Load(files, &w.q)
-	}
-	if err == nil {
-		w.Registry, err = skill.NewRegistry(e.DB, ids, newSet(t, builtin("look", skill.Internal), builtin("speak", skill.External), guarded()), kinds)
-	}
-	if err != nil {
+	dbtest.Load(t, "testdata", &w.q)
+	var err error
+	if w.Registry, err = skill.NewRegistry(e.DB, ids, newSet(t, builtin("look", skill.Internal), builtin("speak", skill.External), guarded()), kinds); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -3,7 +3,6 @@ package task_test
 import (
 	"errors"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
@@ -208,9 +208,7 @@ func TestTransitionsFollowTheModel(t *testing.T) {
 func (w world) changed(t testing.TB, id string, from task.Status) {
 	t.Helper()
 	var q struct{ Changed db.Query }
-	if err := db.Load(os.DirFS("testdata/log"), &q); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Load(t, "testdata/log", &q)
 	if _, err := w.DB.Exec(t.Context(), w.Workspace, q.Changed, id, ids(), from); err != nil {
 		t.Fatal(err)
 	}

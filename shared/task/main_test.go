@@ -2,7 +2,6 @@ package task_test
 
 import (
 	"context"
-	"os"
 	"testing"
 
 	"github.com/google/uuid"
@@ -32,9 +31,7 @@ func newWorld(t testing.TB, e dbtest.Env) world {
 	if w.s, err = task.New(e.DB, ids, func() float64 { return 0.5 }); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Load(os.DirFS("testdata"), &w.q); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Load(t, "testdata", &w.q)
 	return w
 }
 

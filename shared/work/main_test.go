@@ -3,9 +3,7 @@ package work_test
 import (
 	"context"
 	"crypto/rand"
-	"embed"
 	"errors"
-	"io/fs"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"testing"
@@ -26,9 +24,6 @@ import (
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
-
-//go:embed testdata/*.sql
-var testdata embed.FS
 
 func ids() string { return uuid.Must(uuid.NewV7()).String() }
 
@@ -56,16 +51,12 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
 	w := &world{Env: e, id: ids()}
-	var errs [5]error
+	var errs [4]error
 	w.Lanes, errs[0] = lane.New(e.DB)
 	w.Runs, errs[1] = execution.New(e.DB)
 	w.activity, errs[2] = activity.New(e.DB, ids)
 	w.Outbox, errs[3] = outbox.New(e.DB, ids, mathrand.Float64)
-	files, err := fs.Sub(testdata, "testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
-	errs[4] = db.Load(files, &w.q)
+	dbtest.Load(t, "testdata", &w.q)
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,6 @@
 package workspace_test
 
 import (
-	"embed"
-	"errors"
-	"io/fs"
 	"slices"
 	"testing"
 
@@ -13,9 +10,6 @@ import (
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
-
-//go:embed testdata/*.sql
-var testdata embed.FS
 
 // world is a fresh workspace on one engine.
 type world struct {
@@ -28,11 +22,9 @@ func onEach(t *testing.T, fn func(t *testing.T, w world)) {
 	t.Helper()
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		w := world{Env: e}
-		files, err1 := fs.Sub(testdata, "testdata")
-		err2 := db.Load(files, &w.q)
-		var err3 error
-		w.s, err3 = workspace.New(e.DB)
-		if err := errors.Join(err1, err2, err3); err != nil {
+		dbtest.Load(t, "testdata", &w.q)
+		var err error
+		if w.s, err = workspace.New(e.DB); err != nil {
 			t.Fatal(err)
 		}
 		fn(t, w)

@@ -49,6 +49,14 @@ func Main(m *testing.M, ignored ...goleak.Option) {
 	goleak.VerifyTestMain(m, append(ignored, goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/infra/rig/servers.spawn.func1"))...)
 }
 
+// Load loads the queries in a folder of the package that is tested.
+func Load(t testing.TB, folder string, queries any) {
+	t.Helper()
+	if err := db.Load(os.DirFS(folder), queries); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Each runs fn on every engine, each time in a fresh workspace. A short run, which is the race detector's,
 // uses Postgres alone: our code is the same on the others, and there it runs side by side.
 func Each(t *testing.T, fn func(t *testing.T, e Env)) {

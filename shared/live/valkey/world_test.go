@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"os"
 	"testing"
 	"time"
 
@@ -50,7 +49,7 @@ func newWorld(t testing.TB, e dbtest.Env, v *view) *world {
 	events, err := event.New(e.DB)
 	errs[5] = err
 	must(t, errors.Join(errs[:]...))
-	must(t, db.Load(os.DirFS("testdata"), &w.q))
+	dbtest.Load(t, "testdata", &w.q)
 	w.live = &live.Rebuilder{From: w.far, Events: events, To: v.Client, Log: log}
 	return w
 }

@@ -1,9 +1,7 @@
 package heartbeat_test
 
 import (
-	"embed"
 	"fmt"
-	"io/fs"
 	mathrand "math/rand/v2"
 	"testing"
 	"time"
@@ -16,9 +14,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
-
-//go:embed testdata/quiet
-var states embed.FS
 
 // randomly adds random rows to a workspace that may be work for a beat.
 type randomly struct {
@@ -122,9 +117,7 @@ func TestWhatAFullLookFindsIsFoundByTheFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		seed := mathrand.Uint64()
 		r := &randomly{Rand: mathrand.New(mathrand.NewPCG(seed, 1))} //nolint:gosec // a test
-		if err := db.Load(must(fs.Sub(states, "testdata/quiet"))(t), &r.q); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Load(t, "testdata/quiet", &r.q)
 		w := newWorld(t, e, idle(t))
 		w.Sender.Handlers = map[string]outbox.Handler{sentHere: nil}
 		seen, still := map[string]int{}, 0

@@ -2,11 +2,9 @@ package heartbeat_test
 
 import (
 	"context"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -57,9 +55,6 @@ func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) 
 	return all.Heartbeat
 }
 
-//go:embed testdata/*.sql
-var testdata embed.FS
-
 // world is a new workspace on one engine, with a heartbeat.
 type world struct {
 	*heartbeat.Heartbeat
@@ -83,9 +78,7 @@ func newWorld(t testing.TB, e dbtest.Env, model llm.Model, more ...skill.Skill) 
 func newProcess(t testing.TB, e dbtest.Env, model llm.Model, more ...skill.Skill) *world {
 	t.Helper()
 	w := &world{Heartbeat: newHeartbeat(t, e.DB, model, more...), env: e, Workspace: e.Workspace, Skew: e.Skew}
-	if err := db.Load(must(fs.Sub(testdata, "testdata"))(t), &w.q); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Load(t, "testdata", &w.q)
 	return w
 }
 
