@@ -42,9 +42,7 @@ func TestAnotherTasksResultIsNotTrusted(t *testing.T) {
 		second := w.create(t, task.Task{Title: "Tell", DependsOn: []string{first}})
 		for range 2 {
 			w.cycle(t)
-			for _, tick := range w.next() {
-				must(w.Work.Run(t.Context(), tick))(t)
-			}
+			w.run(t)
 		}
 		all, _, err := w.Threads.List(t.Context(), w.Workspace, thread.Filter{})
 		if err != nil || len(all) != 0 || w.get(t, second).Status != task.Completed {
@@ -236,32 +234,9 @@ func TestADecisionIsFound(t *testing.T) {
 		must(w.Approvals.Reject(t.Context(), w.Workspace, call, "user:ada", "too dear"))(t)
 		w.Skew.Advance(6 * time.Minute)
 		w.drain(t)
-		for _, tick := range w.next() {
-			must(w.Work.Run(t.Context(), tick))(t)
-		}
+		w.run(t)
 		if is := w.get(t, id); is.Status != task.Completed {
 			t.Errorf("%+v", is)
-		}
-	})
-}
-
-// TestACancelledTaskMakesNoCall: what still waits for a person is rejected.
-func TestACancelledTaskMakesNoCall(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		id, call := w.pays(t)
-		w.drain(t)
-		w.next()
-		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
-			_, err := w.Tasks.Cancel(ctx, tx, id, "user:ada", "never mind")
-			return err
-		})
-		w.Skew.Advance(6 * time.Minute)
-		w.drain(t)
-		for _, tick := range w.next() {
-			must(w.Work.Run(t.Context(), tick))(t)
-		}
-		if is := must(w.Approvals.Get(t.Context(), w.Workspace, call))(t); is.Status != approval.Rejected || len(w.open(t, id)) != 0 {
-			t.Errorf("%+v, open %+v", is, w.open(t, id))
 		}
 	})
 }
@@ -582,9 +557,7 @@ func TestASpentBudgetIsAskedLessAndLess(t *testing.T) {
 		return err
 	})
 	w.cycle(t)
-	for _, tick := range w.next() {
-		must(w.Work.Run(t.Context(), tick))(t)
-	}
+	w.run(t)
 	if is := w.get(t, id); is.Status != task.Completed {
 		t.Errorf("%+v", is)
 	}
@@ -602,9 +575,7 @@ func TestACancellationIsHeardAtOnce(t *testing.T) {
 			return err
 		})
 		w.drain(t)
-		for _, tick := range w.next() {
-			must(w.Work.Run(t.Context(), tick))(t)
-		}
+		w.run(t)
 		if is := must(w.Approvals.Get(t.Context(), w.Workspace, call))(t); is.Status != approval.Rejected || len(w.open(t, id)) != 0 {
 			t.Errorf("%+v, open %+v", is, w.open(t, id))
 		}
@@ -723,9 +694,7 @@ func TestWhatIsOpenOfATaskThatEndsElsewhereIsClosed(t *testing.T) {
 		})
 		w.Skew.Advance(2 * time.Hour)
 		w.drain(t)
-		for _, tick := range w.next() {
-			must(w.Work.Run(t.Context(), tick))(t)
-		}
+		w.run(t)
 		for _, id := range []string{away, done} {
 			if is := w.get(t, id); len(w.open(t, id)) != 0 {
 				t.Errorf("task %q is %s, open %+v", is.Title, is.Status, w.open(t, id))
@@ -766,9 +735,7 @@ func TestAnAnswerToAPausedTaskIsKept(t *testing.T) {
 		})
 		w.steps(1, 0)
 		w.cycle(t)
-		for _, tick := range w.next() {
-			must(w.Work.Run(t.Context(), tick))(t)
-		}
+		w.run(t)
 		if is := w.get(t, id); is.Status != task.Completed || len(w.notes()) != 1 || len(w.executions(t, id)) != 1 {
 			t.Errorf("resumed: %+v, noted %q, executions %+v", is, w.notes(), w.executions(t, id))
 		}
@@ -831,9 +798,7 @@ func TestATaskWithoutMoneyForItsNextCallLeavesItsPlace(t *testing.T) {
 			for ; most > 0 && w.get(t, id).Status != task.Completed; most -= 20 * time.Second {
 				w.Skew.Advance(20 * time.Second)
 				w.cycle(t)
-				for _, tick := range w.next() {
-					must(w.Work.Run(t.Context(), tick))(t)
-				}
+				w.run(t)
 			}
 			return w.get(t, id)
 		}
@@ -877,9 +842,7 @@ func TestAModelWithoutAPriceDoesNoTaskWhereMoneyIsCapped(t *testing.T) {
 		for range 60 {
 			w.Skew.Advance(20 * time.Second)
 			w.cycle(t)
-			for _, tick := range w.next() {
-				must(w.Work.Run(t.Context(), tick))(t)
-			}
+			w.run(t)
 		}
 		is := w.get(t, id)
 		if len(w.asked) != 0 || is.Retries != 0 || is.LastError != "money is capped, and the model nobody-knows has no price" {

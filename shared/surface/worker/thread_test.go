@@ -99,9 +99,7 @@ func TestTheAnswerOfATaskKeepsItsTrust(t *testing.T) {
 			in := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "operate", Address: w.IDs()}))(t)
 			w.create(t, task.Task{Title: "Tell", Thread: in.ID, Untrusted: outside})
 			w.cycle(t)
-			for _, tick := range w.next() {
-				must(w.Work.Run(t.Context(), tick))(t)
-			}
+			w.run(t)
 			said := must(w.Threads.Lately(t.Context(), w.Workspace, in.ID, 10))(t)
 			if len(said) != 1 || said[0].Body != "Done." || (said[0].Trust() == execution.Untrusted) != outside {
 				t.Errorf("untrusted %v: the thread is %+v", outside, said)
@@ -121,9 +119,7 @@ func TestAModelChoosesNoThread(t *testing.T) {
 		})
 		id := w.create(t, task.Task{Title: "Outside", Untrusted: true})
 		w.cycle(t)
-		for _, tick := range w.next() {
-			must(w.Work.Run(t.Context(), tick))(t)
-		}
+		w.run(t)
 		all, _, err := w.Threads.List(t.Context(), w.Workspace, thread.Filter{})
 		made := must(w.Tasks.List(t.Context(), w.Workspace, task.Filter{Limit: 10}))(t)
 		if err != nil || len(all) != 0 || len(made) != 1 || w.get(t, id).Status != task.Completed {

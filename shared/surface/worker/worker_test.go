@@ -190,9 +190,7 @@ func TestAProcessThatEnds(t *testing.T) {
 		}
 		w.steps(1, 0)
 		w.drain(t)
-		for _, tick := range w.next() {
-			must(w.Work.Run(t.Context(), tick))(t)
-		}
+		w.run(t)
 		if is := w.get(t, id); is.Status != task.Completed || is.Attempt != 1 || len(w.notes()) != 1 {
 			t.Errorf("%+v, noted %q", is, w.notes())
 		}
@@ -254,9 +252,7 @@ func TestOrders(t *testing.T) {
 				})
 				w.steps(2, 0)
 				w.cycle(t)
-				for _, tick := range w.next() {
-					must(w.Work.Run(t.Context(), tick))(t)
-				}
+				w.run(t)
 				if is := w.get(t, id); is.Status != task.Completed || is.Attempt != 2 || len(w.notes()) != 2 || len(w.executions(t, id)) != 1 {
 					t.Errorf("resumed: %+v, noted %q", is, w.notes())
 				}
@@ -293,9 +289,7 @@ func TestACallThatWaitsForAPerson(t *testing.T) {
 		}
 		must(w.Approvals.Reject(t.Context(), w.Workspace, result.Waits[0], "user:ada", "too dear"))(t)
 		w.drain(t)
-		for _, tick := range w.next() {
-			must(w.Work.Run(t.Context(), tick))(t)
-		}
+		w.run(t)
 		if is := w.get(t, id); is.Status != task.Completed || w.paid != 0 || is.Summary != "There are 5 messages." {
 			t.Errorf("%+v, paid %d times", is, w.paid)
 		}
@@ -361,9 +355,7 @@ func TestTheBuiltinWorkerIsNotStale(t *testing.T) {
 		for range 5 {
 			w.Skew.Advance(80 * time.Second)
 			w.cycle(t)
-			for _, tick := range w.next() {
-				must(w.Work.Run(t.Context(), tick))(t)
-			}
+			w.run(t)
 		}
 		if is := w.get(t, id); is.Status != task.Completed || is.Attempt < 2 || len(w.notes()) != 2 || len(w.executions(t, id)) != 1 {
 			t.Errorf("at last: %+v, noted %q, %+v", is, w.notes(), w.executions(t, id))

@@ -213,6 +213,14 @@ func (w *world) next() (out []worker.Tick) {
 	return out
 }
 
+// run runs the invocations that were asked for since the last call.
+func (w *world) run(t testing.TB) {
+	t.Helper()
+	for _, tick := range w.next() {
+		must(w.Work.Run(t.Context(), tick))(t)
+	}
+}
+
 // open returns the unfinished executions of a task.
 func (w *world) open(t testing.TB, id string) []execution.Execution {
 	t.Helper()
