@@ -17,18 +17,25 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/task"
 )
 
+// skills returns the skills of tasks, and lanes to run them in.
+func (w world) skills(t testing.TB) (*skill.Set, *lane.Store) {
+	t.Helper()
+	secrets, err := secret.New(w.DB, secret.NewKeyFile(filepath.Join(t.TempDir(), "key")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err1 := task.Skills(w.s, secrets)
+	set, err2 := skill.NewSet(all...)
+	lanes, err3 := lane.New(w.DB)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	return set, lanes
+}
+
 func TestSkills(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		secrets, err := secret.New(w.DB, secret.NewKeyFile(filepath.Join(t.TempDir(), "key")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err1 := task.Skills(w.s, secrets)
-		set, err2 := skill.NewSet(all...)
-		lanes, err3 := lane.New(w.DB)
-		if err := errors.Join(err1, err2, err3); err != nil {
-			t.Fatal(err)
-		}
+		set, lanes := w.skills(t)
 		if err := set.Sound(); err != nil {
 			t.Fatal(err)
 		}
@@ -113,16 +120,7 @@ func TestSkills(t *testing.T) {
 // TestWhatComesFromOutsideIsToldInNoThreadOfPeople: a rule of a webhook may open other threads with it.
 func TestWhatComesFromOutsideIsToldInNoThreadOfPeople(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		secrets, err := secret.New(w.DB, secret.NewKeyFile(filepath.Join(t.TempDir(), "key")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err1 := task.Skills(w.s, secrets)
-		set, err2 := skill.NewSet(all...)
-		lanes, err3 := lane.New(w.DB)
-		if err := errors.Join(err1, err2, err3); err != nil {
-			t.Fatal(err)
-		}
+		set, lanes := w.skills(t)
 		var told []string
 		w.s.Converse = func(_ context.Context, _ lane.Tx, with task.Conversation, _ string) (string, error) {
 			told = append(told, with.Channel)
@@ -136,11 +134,12 @@ func TestWhatComesFromOutsideIsToldInNoThreadOfPeople(t *testing.T) {
 			k, _ := set.Find("create_task")
 			call := skill.Call{Workspace: w.Workspace, Agent: "flowpilot", Key: row.channel, Untrusted: row.untrusted, Rule: true,
 				Arguments: []byte(`{"title":"T","thread":{"channel":"` + row.channel + `","address":"a","message":"Do it."}}`)}
-			if call, err = k.Ready(t.Context(), time.Minute, call); err != nil {
+			call, err := k.Ready(t.Context(), time.Minute, call)
+			if err != nil {
 				t.Fatal(err)
 			}
 			request := lane.Request{Workspace: w.Workspace, Lane: "test", Holder: "test"}
-			err := lanes.Do(t.Context(), request, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
+			err = lanes.Do(t.Context(), request, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
 				return lanes.InHold(ctx, h, func(ctx context.Context, tx lane.Tx) error {
 					_, err := k.Run(ctx, tx, call)
 					return err

@@ -269,17 +269,20 @@ func TestAStepWaitsForNoApprovalThatIsGone(t *testing.T) {
 	})
 }
 
+// asksAndGoesOn asks for a call in the step pay, and says at once that the step is done.
+func asksAndGoesOn(ctx context.Context, tk task) (llmtest.Step, error) {
+	if tk.Kind == "advance" && tk.Answers == 0 && tk.Step.Title == "pay" {
+		return llmtest.Call("pay", "{}", "advance_plan", fmt.Sprintf(`{"objectiveId": %q, "step": 1, "result": "asked"}`, tk.Objective.ID)), nil
+	}
+	return obedient(ctx, tk)
+}
+
 // TestAStepThatIsDoneWaitsForNobody: the plan goes on although a call of the step that is done still waits.
 func TestAStepThatIsDoneWaitsForNobody(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		k, _ := counting("pay")
 		k.RequiresApproval = true
-		w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
-			if tk.Kind == "advance" && tk.Answers == 0 && tk.Step.Title == "pay" {
-				return llmtest.Call("pay", "{}", "advance_plan", fmt.Sprintf(`{"objectiveId": %q, "step": 1, "result": "asked"}`, tk.Objective.ID)), nil
-			}
-			return obedient(ctx, tk)
-		}), k)
+		w := newWorld(t, e, pilot(asksAndGoesOn), k)
 		w.Reason.Approvals = waiting{w.Approvals}
 		id := w.plan(t, w.addObjective(t, "pay the bill", 5), "pay", "close")
 		w.beat(t, slot(1))
@@ -352,12 +355,7 @@ func TestACallOfADoneStepIsMade(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		k, ran := counting("pay")
 		k.RequiresApproval = true
-		w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
-			if tk.Kind == "advance" && tk.Answers == 0 && tk.Step.Title == "pay" {
-				return llmtest.Call("pay", "{}", "advance_plan", fmt.Sprintf(`{"objectiveId": %q, "step": 1, "result": "asked"}`, tk.Objective.ID)), nil
-			}
-			return obedient(ctx, tk)
-		}), k)
+		w := newWorld(t, e, pilot(asksAndGoesOn), k)
 		w.Reason.Approvals = waiting{w.Approvals}
 		w.Approvals.Skills = w.Skills
 		id := w.plan(t, w.addObjective(t, "pay the bill", 5), "pay", "close")
