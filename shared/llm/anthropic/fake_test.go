@@ -1,7 +1,6 @@
 package anthropic_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -68,26 +67,8 @@ func play(turn llmtest.Turn) http.HandlerFunc {
 			llmtest.JSON(e.status, e.body, "Retry-After", strconv.Itoa(int(turn.RetryAfter.Seconds())), "Request-Id", "req_1")(w, r)
 			return
 		}
-		var in struct{ Stream bool }
-		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-			panic(err)
-		}
-		pieces, kind := []string{wholeAnswer(turn.Answer)}, "application/json"
-		if in.Stream {
-			pieces, kind = events(turn.Answer), "text/event-stream; charset=utf-8"
-		}
-		if turn.Break {
-			pieces = append(pieces[:len(pieces)/2:len(pieces)/2], "event: error\ndata: "+failures[llm.ClassOverloaded].body+"\n\n")
-		}
-		end := llmtest.EndWell
-		if turn.Cut || turn.Hang {
-			all := strings.Join(pieces, "")
-			pieces = llmtest.Pieces(all[:len(all)/2], 5)
-			if end = llmtest.EndAbort; turn.Hang {
-				end = llmtest.EndHang
-			}
-		}
-		llmtest.Speak(http.StatusOK, end, pieces, "Content-Type", kind)(w, r)
+		turn.Play(wholeAnswer(turn.Answer), events(turn.Answer), "text/event-stream; charset=utf-8",
+			"event: error\ndata: "+failures[llm.ClassOverloaded].body+"\n\n")(w, r)
 	}
 }
 
@@ -122,13 +103,7 @@ func usageJSON(u llm.Usage, output int) string {
 		u.PromptTokens, u.CacheWriteTokens, u.CacheReadTokens, u.CacheWriteTokens, output)
 }
 
-func quote(s string) string {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		panic(err)
-	}
-	return string(raw)
-}
+var quote = llmtest.Quote
 
 func wholeAnswer(r llm.Response) string {
 	var blocks []string

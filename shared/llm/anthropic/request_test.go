@@ -26,7 +26,7 @@ import (
 // sent returns the request as it is sent, and its body.
 func sent(t *testing.T, o anthropic.Options, req llm.Request, onDelta func(llm.Delta)) (r *http.Request, body []byte) {
 	t.Helper()
-	o.HTTP = doer(func(out *http.Request) (*http.Response, error) {
+	o.HTTP = llmtest.Doer(func(out *http.Request) (*http.Response, error) {
 		r = out
 		body, _ = io.ReadAll(out.Body)
 		return nil, errors.New("enough")
@@ -148,7 +148,7 @@ func TestWhereRequestsGo(t *testing.T) {
 // inputs have the form that Anthropic accepts.
 func TestRequestsProperty(t *testing.T) {
 	var body []byte
-	m := model(t, "http://host.invalid", doer(func(out *http.Request) (*http.Response, error) {
+	m := model(t, "http://host.invalid", llmtest.Doer(func(out *http.Request) (*http.Response, error) {
 		body, _ = io.ReadAll(out.Body)
 		return nil, errors.New("enough")
 	}))

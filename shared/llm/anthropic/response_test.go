@@ -14,7 +14,7 @@ import (
 // whole returns the answer for a body that is not streamed.
 func whole(t *testing.T, body string) (llm.Response, error) {
 	t.Helper()
-	return model(t, "http://host.invalid", answering("application/json", strings.NewReader(body))).Generate(t.Context(), user("go"), nil)
+	return model(t, "http://host.invalid", llmtest.Answering("application/json", strings.NewReader(body))).Generate(t.Context(), user("go"), nil)
 }
 
 func TestStopReasons(t *testing.T) {

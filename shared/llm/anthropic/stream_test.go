@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -15,23 +16,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
-// doer answers within the test.
-type doer func(*http.Request) (*http.Response, error)
-
-func (d doer) Do(r *http.Request) (*http.Response, error) { return d(r) }
-
-// answering answers every request with the content of in, as media type kind.
-func answering(kind string, in io.Reader) doer {
-	return func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(in)}, nil
-	}
-}
-
 // streamed returns the answer of a stream, after comparing it with its deltas.
 func streamed(t testing.TB, in io.Reader) (llm.Response, error) {
 	t.Helper()
 	var d llmtest.Deltas
-	resp, err := model(t, "http://host.invalid", answering("text/event-stream", in)).Generate(t.Context(), user("go"), d.Add)
+	resp, err := model(t, "http://host.invalid", llmtest.Answering("text/event-stream", in)).Generate(t.Context(), user("go"), d.Add)
 	if err != nil {
 		if resp.Text != "" || resp.Calls != nil {
 			t.Errorf("an answer beside the error: %+v", resp)
@@ -50,7 +39,7 @@ func TestAThoughtIsAnEmptyDelta(t *testing.T) {
 	var got []llm.Delta
 	stream := ended("end_turn", start(0, `{"type":"thinking","thinking":""}`), delta(0, `{"type":"thinking_delta","thinking":"hm"}`), stop(0),
 		event("ping", ""), start(1, `{"type":"text","text":""}`), delta(1, `{"type":"text_delta","text":"yes"}`), stop(1))
-	m := model(t, "http://host.invalid", answering("text/event-stream", strings.NewReader(stream)))
+	m := model(t, "http://host.invalid", llmtest.Answering("text/event-stream", strings.NewReader(stream)))
 	_, err := m.Generate(t.Context(), user("go"), func(d llm.Delta) { got = append(got, d) })
 	if diff := cmp.Diff([]llm.Delta{{}, {}, {Text: "yes"}, {}}, got); err != nil || diff != "" {
 		t.Errorf("%v (- want, + got)\n%s", err, diff)
@@ -177,18 +166,10 @@ func full() llm.Response {
 	}
 }
 
-// step is 1, so that every byte is tested, and more in a short run.
-func step() int {
-	if testing.Short() {
-		return 17
-	}
-	return 1
-}
-
 // The result does not depend on where the network splits a stream.
 func TestPiecesOfTheNetwork(t *testing.T) {
 	stream := strings.Join(events(full()), "")
-	for at := 0; at < len(stream); at += step() {
+	for at := 0; at < len(stream); at += llmtest.Stride() {
 		got, err := streamed(t, io.MultiReader(strings.NewReader(stream[:at]), strings.NewReader(stream[at:])))
 		if diff := cmp.Diff(full(), got); diff != "" || err != nil {
 			t.Fatalf("at byte %d: %v (- want, + got)\n%s", at, err, diff)
@@ -205,11 +186,11 @@ func TestPiecesOfTheNetwork(t *testing.T) {
 func TestCutAtEveryByte(t *testing.T) {
 	all := strings.Join(events(full()), "")
 	stopped := len(strings.TrimSpace(all)) // here the last event is complete except for the end of its line
-	for at := 0; at < len(all); at += step() {
+	for at := 0; at < len(all); at += llmtest.Stride() {
 		for _, broken := range []bool{false, true} {
 			in := io.Reader(strings.NewReader(all[:at]))
 			if broken {
-				in = io.MultiReader(in, failing{io.ErrUnexpectedEOF})
+				in = io.MultiReader(in, iotest.ErrReader(io.ErrUnexpectedEOF))
 			}
 			got, err := streamed(t, in)
 			switch {
@@ -225,7 +206,7 @@ func TestCutAtEveryByte(t *testing.T) {
 // The same over a real connection.
 func TestConnectionCutAtEveryByte(t *testing.T) {
 	all := strings.Join(events(full()), "")
-	step := step()
+	step := llmtest.Stride()
 	for _, end := range []llmtest.End{llmtest.EndWell, llmtest.EndAbort} {
 		var turns []http.HandlerFunc
 		for at := 0; at < len(all); at += step {
@@ -246,17 +227,13 @@ func TestWholeCutAtEveryByte(t *testing.T) {
 	whole := full()
 	whole.Calls[1].Arguments = `{"b":1}`
 	all := wholeAnswer(whole)
-	for at := 0; at < len(all); at += step() {
-		m := model(t, "http://host.invalid", answering("application/json", strings.NewReader(all[:at])))
+	for at := 0; at < len(all); at += llmtest.Stride() {
+		m := model(t, "http://host.invalid", llmtest.Answering("application/json", strings.NewReader(all[:at])))
 		if got, err := m.Generate(t.Context(), user("go"), nil); llm.ClassOf(err) != llm.ClassUnavailable {
 			t.Errorf("cut at byte %d of %d: got %+v, %v", at, len(all), got, err)
 		}
 	}
 }
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestHugeEvent(t *testing.T) {
 	text := func(s string) string { return delta(0, `{"type":"text_delta","text":"`+s+`"}`) }
@@ -286,7 +263,7 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		resp, err := streamed(t, strings.NewReader(string(stream)))
 		check(t, resp, err)
-		m := model(t, "http://host.invalid", answering("application/json", strings.NewReader(string(stream))))
+		m := model(t, "http://host.invalid", llmtest.Answering("application/json", strings.NewReader(string(stream))))
 		resp, err = m.Generate(t.Context(), user("go"), nil)
 		check(t, resp, err)
 	})

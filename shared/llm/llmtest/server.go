@@ -2,11 +2,13 @@ package llmtest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -109,6 +111,33 @@ func Speak(status int, end End, pieces []string, header ...string) http.HandlerF
 	}
 }
 
+// Play returns a turn in the form of a provider: whole, or the pieces of a stream of media type kind where one
+// is asked for. broken is the event with a retryable error.
+func (turn Turn) Play(whole string, pieces []string, kind, broken string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var in struct{ Stream bool }
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			panic(err)
+		}
+		pieces, kind := pieces, kind
+		if !in.Stream {
+			pieces, kind = []string{whole}, "application/json"
+		}
+		if turn.Break {
+			pieces = append(pieces[:len(pieces)/2:len(pieces)/2], broken)
+		}
+		end := EndWell
+		if turn.Cut || turn.Hang {
+			all := strings.Join(pieces, "")
+			pieces = Pieces(all[:len(all)/2], 5)
+			if end = EndAbort; turn.Hang {
+				end = EndHang
+			}
+		}
+		Speak(http.StatusOK, end, pieces, "Content-Type", kind)(w, r)
+	}
+}
+
 // JSON returns a turn that answers without a stream.
 func JSON(status int, body string, header ...string) http.HandlerFunc {
 	return Speak(status, EndWell, []string{body}, append([]string{"Content-Type", "application/json"}, header...)...)
@@ -117,6 +146,33 @@ func JSON(status int, body string, header ...string) http.HandlerFunc {
 // Events returns a turn that answers with a stream of server-sent events.
 func Events(pieces ...string) http.HandlerFunc {
 	return Speak(http.StatusOK, EndWell, pieces, "Content-Type", "text/event-stream; charset=utf-8")
+}
+
+// Doer answers within the test.
+type Doer func(*http.Request) (*http.Response, error)
+
+// Do calls d.
+func (d Doer) Do(r *http.Request) (*http.Response, error) { return d(r) }
+
+// Answering answers every request with the content of in, as media type kind.
+func Answering(kind string, in io.Reader) Doer {
+	return func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(in)}, nil
+	}
+}
+
+// Stride is 1, so that every byte is tested, and more in a short run.
+func Stride() int {
+	if testing.Short() {
+		return 17
+	}
+	return 1
+}
+
+// Quote is a text as JSON.
+func Quote(s string) string {
+	raw, _ := json.Marshal(s) // a text always has one
+	return string(raw)
 }
 
 // Pieces cuts a text into about n pieces of whole characters.

@@ -1,11 +1,9 @@
 package openai_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -68,26 +66,7 @@ func play(turn llmtest.Turn) http.HandlerFunc {
 			llmtest.JSON(e.status, e.body, "Retry-After", strconv.Itoa(int(turn.RetryAfter.Seconds())))(w, r)
 			return
 		}
-		var in struct{ Stream bool }
-		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-			panic(err)
-		}
-		pieces, kind := []string{wholeAnswer(turn.Answer)}, "application/json"
-		if in.Stream {
-			pieces, kind = events(turn.Answer), "text/event-stream"
-		}
-		if turn.Break {
-			pieces = append(pieces[:len(pieces)/2:len(pieces)/2], "data: "+failures[llm.ClassOverloaded].body+"\n\n")
-		}
-		end := llmtest.EndWell
-		if turn.Cut || turn.Hang {
-			all := strings.Join(pieces, "")
-			pieces = llmtest.Pieces(all[:len(all)/2], 5)
-			if end = llmtest.EndAbort; turn.Hang {
-				end = llmtest.EndHang
-			}
-		}
-		llmtest.Speak(http.StatusOK, end, pieces, "Content-Type", kind)(w, r)
+		turn.Play(wholeAnswer(turn.Answer), events(turn.Answer), "text/event-stream", "data: "+failures[llm.ClassOverloaded].body+"\n\n")(w, r)
 	}
 }
 
@@ -125,6 +104,8 @@ func usageJSON(u llm.Usage) string {
 		`"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0}}`, prompt, u.CompletionTokens, prompt+u.CompletionTokens, u.CacheReadTokens, u.CacheWriteTokens)
 }
 
+var quote = llmtest.Quote
+
 func wholeAnswer(r llm.Response) string {
 	content, calls := "null", ""
 	if r.Text != "" {
@@ -139,14 +120,6 @@ func wholeAnswer(r llm.Response) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion","created":1753000000,"model":%s,"choices":[{"index":0,"message":`+
 		`{"role":"assistant","content":%s%s,"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":%q}],"usage":%s,"service_tier":"default"}`,
 		quote(r.Model), content, calls, finishReasons[r.StopReason], usageJSON(r.Usage))
-}
-
-func quote(s string) string {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		panic(err)
-	}
-	return string(raw)
 }
 
 // event is a chunk of OpenAI's stream.

@@ -24,7 +24,7 @@ import (
 // sent returns the body of a request, and the URL.
 func sent(t *testing.T, o openai.Options, req llm.Request, onDelta func(llm.Delta)) (url string, body []byte) {
 	t.Helper()
-	o.HTTP = doer(func(r *http.Request) (*http.Response, error) {
+	o.HTTP = llmtest.Doer(func(r *http.Request) (*http.Response, error) {
 		url = r.URL.String()
 		body, _ = io.ReadAll(r.Body)
 		return nil, errors.New("enough")

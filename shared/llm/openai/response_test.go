@@ -18,7 +18,7 @@ func both(t *testing.T, message, finish, rest string) (whole, stream llm.Respons
 	if rest != "" {
 		rest = "," + rest
 	}
-	m := model(t, "http://host.invalid", answering("application/json", strings.NewReader(
+	m := model(t, "http://host.invalid", llmtest.Answering("application/json", strings.NewReader(
 		fmt.Sprintf(`{"choices":[{"index":0,"message":%s,"finish_reason":%s}]%s}`, message, finish, rest))))
 	whole, err := m.Generate(t.Context(), user("go"), nil)
 	if err != nil {
@@ -166,7 +166,7 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		`{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"error"}]}`: llm.ClassUnavailable,
 		`{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"abort"}]}`: llm.ClassUnavailable,
 	} {
-		m := model(t, "http://host.invalid", answering("application/json", strings.NewReader(body)))
+		m := model(t, "http://host.invalid", llmtest.Answering("application/json", strings.NewReader(body)))
 		if got, err := m.Generate(t.Context(), user("go"), nil); llm.ClassOf(err) != want {
 			t.Errorf("%s: got %+v, %v, want %s", body, got, err, want)
 		}

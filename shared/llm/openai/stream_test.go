@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -16,23 +17,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
-// doer answers within the test.
-type doer func(*http.Request) (*http.Response, error)
-
-func (d doer) Do(r *http.Request) (*http.Response, error) { return d(r) }
-
-// answering answers every request with the content of in, as media type kind.
-func answering(kind string, in io.Reader) doer {
-	return func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(in)}, nil
-	}
-}
-
 // streamed returns the answer of a stream, after comparing it with its deltas.
 func streamed(t testing.TB, in io.Reader) (llm.Response, error) {
 	t.Helper()
 	var d llmtest.Deltas
-	resp, err := model(t, "http://host.invalid", answering("text/event-stream", in)).Generate(t.Context(), user("go"), d.Add)
+	resp, err := model(t, "http://host.invalid", llmtest.Answering("text/event-stream", in)).Generate(t.Context(), user("go"), d.Add)
 	if err != nil {
 		if resp.Text != "" || resp.Calls != nil {
 			t.Errorf("an answer beside the error: %+v", resp)
@@ -254,18 +243,10 @@ func full() llm.Response {
 	}
 }
 
-// step is 1, so that every byte is tested, and more in a short run.
-func step() int {
-	if testing.Short() {
-		return 17
-	}
-	return 1
-}
-
 // The result does not depend on where the network splits a stream.
 func TestPiecesOfTheNetwork(t *testing.T) {
 	stream := strings.Join(events(full()), "")
-	for at := 0; at < len(stream); at += step() {
+	for at := 0; at < len(stream); at += llmtest.Stride() {
 		got, err := streamed(t, io.MultiReader(strings.NewReader(stream[:at]), strings.NewReader(stream[at:])))
 		if diff := cmp.Diff(full(), got); diff != "" || err != nil {
 			t.Fatalf("at byte %d: %v (- want, + got)\n%s", at, err, diff)
@@ -282,11 +263,11 @@ func TestPiecesOfTheNetwork(t *testing.T) {
 func TestCutAtEveryByte(t *testing.T) {
 	all := strings.Join(events(full()), "")
 	done := strings.Index(all, "\n\ndata: [DONE]") // here usage has arrived
-	for at := 0; at < len(all); at += step() {
+	for at := 0; at < len(all); at += llmtest.Stride() {
 		for _, broken := range []bool{false, true} {
 			in := io.Reader(strings.NewReader(all[:at]))
 			if broken {
-				in = io.MultiReader(in, failing{io.ErrUnexpectedEOF})
+				in = io.MultiReader(in, iotest.ErrReader(io.ErrUnexpectedEOF))
 			}
 			got, err := streamed(t, in)
 			switch {
@@ -304,7 +285,7 @@ func TestCutAtEveryByte(t *testing.T) {
 // The same over a real connection.
 func TestConnectionCutAtEveryByte(t *testing.T) {
 	all := strings.Join(events(full()), "")
-	step := step()
+	step := llmtest.Stride()
 	for _, end := range []llmtest.End{llmtest.EndWell, llmtest.EndAbort} {
 		var turns []http.HandlerFunc
 		for at := 0; at < len(all); at += step {
@@ -323,17 +304,13 @@ func TestConnectionCutAtEveryByte(t *testing.T) {
 // Half of an answer that is not streamed is not an answer.
 func TestWholeCutAtEveryByte(t *testing.T) {
 	all := wholeAnswer(full())
-	for at := 0; at < len(all); at += step() {
-		m := model(t, "http://host.invalid", answering("application/json", strings.NewReader(all[:at])))
+	for at := 0; at < len(all); at += llmtest.Stride() {
+		m := model(t, "http://host.invalid", llmtest.Answering("application/json", strings.NewReader(all[:at])))
 		if got, err := m.Generate(t.Context(), user("go"), nil); llm.ClassOf(err) != llm.ClassUnavailable {
 			t.Errorf("cut at byte %d of %d: got %+v, %v", at, len(all), got, err)
 		}
 	}
 }
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestHugeEvent(t *testing.T) {
 	huge := strings.Repeat("x", wire.MaxEvent)
@@ -362,7 +339,7 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		resp, err := streamed(t, strings.NewReader(string(stream)))
 		check(t, resp, err)
-		m := model(t, "http://host.invalid", answering("application/json", strings.NewReader(string(stream))))
+		m := model(t, "http://host.invalid", llmtest.Answering("application/json", strings.NewReader(string(stream))))
 		resp, err = m.Generate(t.Context(), user("go"), nil)
 		check(t, resp, err)
 	})

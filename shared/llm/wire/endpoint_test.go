@@ -23,11 +23,6 @@ import (
 
 const theKey = `sk-Zm9v/"YmFy+<==_canary`
 
-// doer answers within the test.
-type doer func(*http.Request) (*http.Response, error)
-
-func (d doer) Do(r *http.Request) (*http.Response, error) { return d(r) }
-
 // body records whether it was closed.
 type body struct {
 	io.Reader
@@ -164,7 +159,7 @@ func TestBodiesAreClosed(t *testing.T) {
 		"large events": {200, "text/event-stream", endless("data: xxxxxxxxxx\n"), nil, true},
 	} {
 		b := &body{Reader: test.text}
-		e := endpoint(t, "http://host.invalid", doer(func(*http.Request) (*http.Response, error) {
+		e := endpoint(t, "http://host.invalid", llmtest.Doer(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: test.status, Header: http.Header{"Content-Type": {test.media}}, Body: b}, nil
 		}))
 		if err := e.Ask(t.Context(), nil, false, &receiver{err: test.err}); (err != nil) != test.failed || !b.closed {
@@ -189,7 +184,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		"a line":   {"text/event-stream", "x"},
 	} {
 		in := &counting{in: bufio.NewReaderSize(endless(test.text), 1<<16)} // it may return any part of a piece
-		e := endpoint(t, "http://host.invalid", doer(func(*http.Request) (*http.Response, error) {
+		e := endpoint(t, "http://host.invalid", llmtest.Doer(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {test.media}}, Body: io.NopCloser(in)}, nil
 		}))
 		if err := e.Ask(t.Context(), nil, false, &receiver{}); llm.ClassOf(err) != llm.ClassBadRequest || in.n > wire.MaxStream+4096 {
@@ -218,7 +213,7 @@ func TestUnreached(t *testing.T) {
 	}{
 		"refused":  {"http://127.0.0.1:1/secret-path?key=value", refused.Client(), llm.ClassUnavailable},
 		"too slow": {"http://host.invalid/secret-path", &http.Client{Transport: failing{context.DeadlineExceeded}}, llm.ClassTimeout},
-		"what a client says": {"http://host.invalid/secret-path", doer(func(*http.Request) (*http.Response, error) {
+		"what a client says": {"http://host.invalid/secret-path", llmtest.Doer(func(*http.Request) (*http.Response, error) {
 			return nil, &url.Error{Op: "Post", URL: "http://host.invalid/secret-path", Err: errors.New("no way")}
 		}), llm.ClassUnavailable},
 	} {
@@ -300,7 +295,7 @@ func TestKeyIsNeverTold(t *testing.T) {
 				}
 			}
 		}
-		e := endpoint(t, "http://host.invalid", doer(func(*http.Request) (*http.Response, error) {
+		e := endpoint(t, "http://host.invalid", llmtest.Doer(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("{}"))}, nil
 		}))
 		if err := e.Ask(t.Context(), nil, false, &receiver{err: errors.New("malformed: " + form)}); strings.Contains(err.Error(), "canary") {
