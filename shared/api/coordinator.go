@@ -182,11 +182,10 @@ func (s *server) listCoordinatorLogs(ctx context.Context, in *struct {
 		return nil, err
 	}
 	found, more := db.Page(found, in.Limit)
-	items := make([]coordinatorLogItem, len(found))
-	for i, n := range found {
-		items[i] = coordinatorLogItem{n.ID, n.Level, n.Event, n.Message, camelKeys(n.Details, everywhere), n.Trace, n.CreatedAt.UTC()}
-	}
-	return listing(items, after(found, more, func(x coordinate.Note) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} })), nil
+	return newest(found, more, func(x coordinate.Note) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} },
+		func(n coordinate.Note) coordinatorLogItem {
+			return coordinatorLogItem{n.ID, n.Level, n.Event, n.Message, camelKeys(n.Details, everywhere), n.Trace, n.CreatedAt.UTC()}
+		}), nil
 }
 
 // commanded names a command that the next cycle carries out.

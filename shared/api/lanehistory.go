@@ -47,15 +47,14 @@ func (s *server) listLaneHistory(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	items := make([]laneSpan, len(found))
-	for i, x := range found {
-		items[i] = laneSpan{
-			Lane: x.Lane, Label: cmp.Or(overview.Title(x.Input), overview.LabelOf(x.Lane)), Surface: surfaceName(x.Surface),
-			Holder: surfaceName(x.Surface) + "/" + string(x.Trace), Agent: x.Agent, AcquiredAt: x.CreatedAt.UTC(), EndedAt: utc(x.EndedAt),
-			Ended: endOf(x), Status: x.Status, TraceID: x.Trace, ExecutionID: &x.ID, Changed: x.Outcome != "idle",
-		}
-	}
-	return listing(items, after(found, more, func(x execution.Span) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} })), nil
+	return newest(found, more, func(x execution.Span) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} },
+		func(x execution.Span) laneSpan {
+			return laneSpan{
+				Lane: x.Lane, Label: cmp.Or(overview.Title(x.Input), overview.LabelOf(x.Lane)), Surface: surfaceName(x.Surface),
+				Holder: surfaceName(x.Surface) + "/" + string(x.Trace), Agent: x.Agent, AcquiredAt: x.CreatedAt.UTC(), EndedAt: utc(x.EndedAt),
+				Ended: endOf(x), Status: x.Status, TraceID: x.Trace, ExecutionID: &x.ID, Changed: x.Outcome != "idle",
+			}
+		}), nil
 }
 
 // endOf says how an execution lost its lane.

@@ -47,15 +47,7 @@ func (s *server) listMembers(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	items, next := []memberItem{}, ""
-	for i, one := range found {
-		if i == in.Limit {
-			next = cursor{time.UnixMicro(0), found[i-1].Email}.String()
-			break
-		}
-		items = append(items, memberOf(one))
-	}
-	return listing(items, next), nil
+	return sorted(found, in.Limit, func(p auth.Person) string { return p.Email }, memberOf), nil
 }
 
 // addMember adds a person to the workspace. It is called by POST /api/v1/members.
@@ -221,15 +213,7 @@ func (s *server) listKeys(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	items, next := []keyItem{}, ""
-	for i, one := range found {
-		if i == in.Limit {
-			next = cursor{time.UnixMicro(0), found[i-1].ID}.String()
-			break
-		}
-		items = append(items, keyOf(one))
-	}
-	return listing(items, next), nil
+	return sorted(found, in.Limit, func(k auth.APIKey) string { return k.ID }, keyOf), nil
 }
 
 // createKey creates a key. Its response is the only one that shows it. It is called by POST

@@ -68,10 +68,7 @@ func (s *server) listMemories(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	items, next := []memoryItem{}, ""
-	for _, m := range found {
-		items = append(items, memoryOf(m))
-	}
+	next := ""
 	switch {
 	case !more:
 	case in.Q != "":
@@ -80,7 +77,7 @@ func (s *server) listMemories(ctx context.Context, in *struct {
 		last := found[len(found)-1]
 		next = cursor{last.CreatedAt, last.ID}.String()
 	}
-	return listing(items, next), nil
+	return listing(each(found, memoryOf), next), nil
 }
 
 // getMemory returns one memory. It is called by the Engine Room and by scripts.

@@ -61,15 +61,7 @@ func (s *server) listSiteKeys(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	items, next := []SiteKeyItem{}, ""
-	for i, one := range found {
-		if i == in.Limit {
-			next = cursor{time.UnixMicro(0), found[i-1].ID}.String()
-			break
-		}
-		items = append(items, siteKeyOf(one))
-	}
-	return listing(items, next), nil
+	return sorted(found, in.Limit, func(k auth.APIKey) string { return k.ID }, siteKeyOf), nil
 }
 
 // createSiteKey is called by POST /api/v1/site-keys.

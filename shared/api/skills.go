@@ -86,10 +86,7 @@ func (s *server) listSkills(ctx context.Context, in *skillsInput) (*answer[page[
 	if err != nil {
 		return nil, err
 	}
-	items := make([]skillItem, 0, len(found.Items))
-	for _, d := range found.Items {
-		items = append(items, s.skillItemOf(ctx, d))
-	}
+	items := each(found.Items, func(d skill.Definition) skillItem { return s.skillItemOf(ctx, d) })
 	next := ""
 	if found.Next != "" {
 		next = keyCursor(found.Next)

@@ -332,14 +332,13 @@ func (s *server) listTaskLogs(ctx context.Context, in *struct {
 		return nil, err
 	}
 	found, more := db.Page(found, in.Limit)
-	items := make([]taskLogItem, len(found))
-	for i, e := range found {
-		items[i] = taskLogItem{
-			ID: e.ID, Level: e.Level, Event: e.Event, Message: e.Message, Details: camelKeys(e.Details, everywhere),
-			PreviousStatus: e.From, NewStatus: e.To,
-			Attempt: e.Attempt, AgentID: e.Agent, SessionKey: e.Session, StackTrace: e.StackTrace, Actor: e.Actor,
-			TraceID: e.Trace, CreatedAt: e.CreatedAt.UTC(),
-		}
-	}
-	return listing(items, after(found, more, func(x task.Entry) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} })), nil
+	return newest(found, more, func(x task.Entry) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} },
+		func(e task.Entry) taskLogItem {
+			return taskLogItem{
+				ID: e.ID, Level: e.Level, Event: e.Event, Message: e.Message, Details: camelKeys(e.Details, everywhere),
+				PreviousStatus: e.From, NewStatus: e.To,
+				Attempt: e.Attempt, AgentID: e.Agent, SessionKey: e.Session, StackTrace: e.StackTrace, Actor: e.Actor,
+				TraceID: e.Trace, CreatedAt: e.CreatedAt.UTC(),
+			}
+		}), nil
 }

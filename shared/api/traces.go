@@ -101,15 +101,14 @@ func (s *server) listTraces(ctx context.Context, in *tracesInput) (*answer[page[
 	if err != nil {
 		return nil, err
 	}
-	items := make([]traceItem, len(found))
-	for i, r := range found {
-		items[i] = traceItem{
-			TraceID: r.Trace, Surface: surfaceName(r.Surface), Agent: r.Agent, Status: r.Status, ExecutionID: r.ID, Title: titleOf(r.Execution),
-			Tokens: r.Tokens, CostMicroUSD: int64(math.Round(r.TotalUSD * 1e6)), Error: text(r.TraceError),
-			StartedAt: r.CreatedAt.UTC(), EndedAt: utc(r.EndedAt),
-		}
-	}
-	return listing(items, after(found, more, func(x execution.Root) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} })), nil
+	return newest(found, more, func(x execution.Root) db.Position { return db.Position{At: x.CreatedAt, ID: x.ID} },
+		func(r execution.Root) traceItem {
+			return traceItem{
+				TraceID: r.Trace, Surface: surfaceName(r.Surface), Agent: r.Agent, Status: r.Status, ExecutionID: r.ID, Title: titleOf(r.Execution),
+				Tokens: r.Tokens, CostMicroUSD: int64(math.Round(r.TotalUSD * 1e6)), Error: text(r.TraceError),
+				StartedAt: r.CreatedAt.UTC(), EndedAt: utc(r.EndedAt),
+			}
+		}), nil
 }
 
 type traceInput struct {

@@ -158,12 +158,11 @@ func (s *server) listEstimates(ctx context.Context, in *struct {
 		return nil, err
 	}
 	found, more := db.Page(found, in.Limit)
-	items := make([]estimateItem, len(found))
-	for i, p := range found {
-		items[i] = estimateItem{p.Task, p.Type, p.Complexity, p.Estimated, p.Used,
-			float64(p.Used) / float64(max(1, p.Estimated)), p.FinishedAt.UTC()}
-	}
-	return listing(items, after(found, more, func(x budget.Past) db.Position { return db.Position{At: x.FinishedAt, ID: x.Task} })), nil
+	return newest(found, more, func(x budget.Past) db.Position { return db.Position{At: x.FinishedAt, ID: x.Task} },
+		func(p budget.Past) estimateItem {
+			return estimateItem{p.Task, p.Type, p.Complexity, p.Estimated, p.Used,
+				float64(p.Used) / float64(max(1, p.Estimated)), p.FinishedAt.UTC()}
+		}), nil
 }
 
 // correctionItem is what was learned of a type of tasks.
