@@ -35,11 +35,8 @@ func Storable(v json.RawMessage) json.RawMessage {
 	if valid {
 		_ = jsonscan.Decode(v, &doc) // never fails for valid JSON
 	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(scrub(doc, 1)) // never fails for decoded JSON
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+	out, _ := jsonscan.Encode(scrub(doc, 1)) // never fails for decoded JSON
+	return json.RawMessage(out)
 }
 
 // suspect reports whether something may need to be replaced: an escaped character, a number with a

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"mime"
 	"net/http"
@@ -354,11 +353,7 @@ func credential(name string) bool {
 // encodeHeaders returns headers as JSON. It does not escape characters for HTML, because six bytes
 // for one character could exceed the limit of the row.
 func encodeHeaders(h map[string]string) (string, error) {
-	var out strings.Builder
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	err := e.Encode(h)
-	return strings.TrimSuffix(out.String(), "\n"), err
+	return jsonscan.Encode(h)
 }
 
 func uuidLike(s string) bool { return uuid.Validate(s) == nil }

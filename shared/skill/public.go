@@ -1,11 +1,11 @@
 package skill
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/url"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
@@ -34,11 +34,8 @@ func (d Definition) PublicConfig(admin bool) json.RawMessage {
 			}
 		}
 	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(config) // a decoded value always encodes
-	return bytes.TrimSpace(out.Bytes())
+	out, _ := jsonscan.Encode(config) // a decoded value always encodes
+	return json.RawMessage(out)
 }
 
 // publicURL returns a URL, or a URL template, without the values of sensitive parameters.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/document"
 
@@ -66,9 +65,6 @@ func argumentsOf(d document.Interface) (llm.Arguments, error) {
 
 // encode returns JSON without escaping the characters <, > and &. v must always encode.
 func encode(v any) []byte {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v)
-	return []byte(strings.TrimSuffix(b.String(), "\n"))
+	out, _ := jsonscan.Encode(v)
+	return []byte(out)
 }

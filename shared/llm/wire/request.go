@@ -8,18 +8,17 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
 // Encode returns the JSON of a request. It does not escape the characters <, > and &.
 func Encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	out, err := jsonscan.Encode(v)
+	if err != nil {
 		return nil, fmt.Errorf("encode the request: %w", err)
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return []byte(out), nil
 }
 
 // Schema returns the schema of a tool's parameters. A tool without a schema takes any object.
