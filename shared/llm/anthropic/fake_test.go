@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/anthropic"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
@@ -103,7 +104,7 @@ func usageJSON(u llm.Usage, output int) string {
 		u.PromptTokens, u.CacheWriteTokens, u.CacheReadTokens, u.CacheWriteTokens, output)
 }
 
-var quote = llmtest.Quote
+var quote = jsonscan.Quote
 
 func wholeAnswer(r llm.Response) string {
 	var blocks []string

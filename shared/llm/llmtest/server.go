@@ -169,12 +169,6 @@ func Stride() int {
 	return 1
 }
 
-// Quote is a text as JSON.
-func Quote(s string) string {
-	raw, _ := json.Marshal(s) // a text always has one
-	return string(raw)
-}
-
 // Pieces cuts a text into about n pieces of whole characters.
 func Pieces(text string, n int) (pieces []string) {
 	size := max(len(text)/max(n, 1), 1)

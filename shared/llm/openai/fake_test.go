@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/llm/openai"
@@ -104,7 +105,7 @@ func usageJSON(u llm.Usage) string {
 		`"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0}}`, prompt, u.CompletionTokens, prompt+u.CompletionTokens, u.CacheReadTokens, u.CacheWriteTokens)
 }
 
-var quote = llmtest.Quote
+var quote = jsonscan.Quote
 
 func wholeAnswer(r llm.Response) string {
 	content, calls := "null", ""
