@@ -80,7 +80,7 @@ func TestVerifiersAreTriedInTurn(t *testing.T) {
 func TestRequire(t *testing.T) {
 	a := auth.New(localToken(t, "right"))
 	var seen auth.Principal
-	h := a.Require(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := require(a, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		seen, _ = auth.From(r.Context())
 	}), nil)
 	for _, c := range []struct {
@@ -131,7 +131,7 @@ func TestRequireWhereNobodyCanTell(t *testing.T) {
 	down := errors.New("down")
 	a := auth.New(func(context.Context, string) (auth.Principal, error) { return auth.Principal{}, down })
 	var got error
-	h := a.Require(http.NotFoundHandler(), func(w http.ResponseWriter, _ *http.Request, err error) {
+	h := require(a, http.NotFoundHandler(), func(w http.ResponseWriter, _ *http.Request, err error) {
 		got = err
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})

@@ -238,7 +238,7 @@ func newGate(t testing.TB) *gate {
 		t.Fatal(err)
 	}
 	g.a = auth.New(local, hs, rs, g.agents.Verify, g.s.VerifyKey).WithSessions(g.sessions)
-	g.h = g.a.Require(http.HandlerFunc(g.route), func(w http.ResponseWriter, _ *http.Request, err error) {
+	g.h = require(g.a, http.HandlerFunc(g.route), func(w http.ResponseWriter, _ *http.Request, err error) {
 		t.Errorf("could not tell: %v", err)
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
@@ -107,3 +108,13 @@ func (w *world) key(t testing.TB, k auth.APIKey) (made auth.APIKey, clear secret
 
 // start is the time at which the tests of tokens begin. Only they move the clock.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// require passes only requests with a principal, and answers others as the product does. unsure answers if a verifier
+// could not decide.
+func require(a *auth.Authenticator, next http.Handler, unsure func(http.ResponseWriter, *http.Request, error)) http.Handler {
+	return a.RequireOr(next, func(w http.ResponseWriter, r *http.Request, err error) {
+		if !auth.Refuse(w, r, err) {
+			unsure(w, r, err)
+		}
+	})
+}

@@ -12,19 +12,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Require passes only requests with a valid token or session, with the principal in their context.
-// It answers others with problem+json. The status is 401 if the token is missing or invalid,
-// without more details. It is 403 if the caller does not belong to the workspace, or if a page of
-// another origin sends the request. It is 400 if the request names several workspaces. unsure
-// answers if a verifier could not decide.
-func (a *Authenticator) Require(next http.Handler, unsure func(http.ResponseWriter, *http.Request, error)) http.Handler {
-	return a.RequireOr(next, func(w http.ResponseWriter, r *http.Request, err error) {
-		if !Refuse(w, r, err) {
-			unsure(w, r, err)
-		}
-	})
-}
-
 // Refuse writes the answer for an error that means that a request has no principal. It returns
 // false, and writes nothing, for any other error.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) bool {
@@ -37,7 +24,8 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) bool {
 	return true
 }
 
-// RequireOr is [Authenticator.Require], but otherwise answers all requests that do not pass.
+// RequireOr passes only requests with a valid token or session, with the principal in their context.
+// otherwise answers the others, and those that a verifier could not decide on.
 func (a *Authenticator) RequireOr(next http.Handler, otherwise func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, renewed, err := a.principal(r)

@@ -132,7 +132,7 @@ func TestASessionSaysWho(t *testing.T) {
 func TestAChoiceDoesNotLengthenASession(t *testing.T) {
 	g := newGate(t)
 	c := g.signIn(t, g.bob)
-	h := g.a.Require(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := require(g.a, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := auth.From(r.Context())
 		chosen, err := p.In(string(g.theirs))
 		if err == nil {
@@ -159,7 +159,7 @@ func TestAPathNamesTheWorkspace(t *testing.T) {
 	g := newGate(t)
 	here, there, elsewhere := string(g.Workspace), string(g.theirs), ids()
 	mux := http.NewServeMux()
-	mux.Handle("GET /workspaces/{workspaceId}", g.a.Require(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("GET /workspaces/{workspaceId}", require(g.a, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := auth.From(r.Context())
 		_, _ = fmt.Fprintf(w, "%s %s", p.Role, p.Workspace)
 	}), nil))
@@ -475,7 +475,7 @@ func TestSigningOutEndsTheSession(t *testing.T) {
 		who := func(cookie *http.Cookie) (p auth.Principal, status int) {
 			t.Helper()
 			rec := httptest.NewRecorder()
-			asks.Require(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { p, _ = auth.From(r.Context()) }),
+			require(asks, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { p, _ = auth.From(r.Context()) }),
 				func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) }).ServeHTTP(rec, visit("GET", cookie))
 			return p, rec.Code
 		}
