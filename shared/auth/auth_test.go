@@ -154,7 +154,7 @@ func TestAVerifierThatHangsIsNotWaitedFor(t *testing.T) {
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a stranger passes") })
 	for name, ask := range map[string]func(told func(error)) http.Handler{
 		"required": func(told func(error)) http.Handler {
-			return a.Require(next, func(_ http.ResponseWriter, _ *http.Request, err error) { told(err) })
+			return require(a, next, func(_ http.ResponseWriter, _ *http.Request, err error) { told(err) })
 		},
 		"admitted": func(told func(error)) http.Handler {
 			return a.AdmitOr(next, func(_ http.ResponseWriter, _ *http.Request, err error) bool { told(err); return true })
