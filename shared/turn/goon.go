@@ -68,6 +68,8 @@ func (r *Runner) handle(ctx context.Context, c outbox.Claimed) error {
 		goOn = r.talkOn
 	case a.Task == talking:
 		return fmt.Errorf("go on with turn %s: surface %s has no conversations here", e.ID, e.Surface)
+	case byHand(e):
+		goOn = r.endByHand
 	}
 	out, err := goOn(ctx, c.Workspace, e)
 	if err == nil && out.Status == execution.Parked { // the unit limits how often that may happen
@@ -130,6 +132,20 @@ func (r *Runner) goOn(ctx context.Context, ws db.Workspace, e execution.Executio
 		err = stillHalted(e, out)
 	}
 	return out, err
+}
+
+// cutOff is why a call by hand ends whose process is gone.
+const cutOff = "the call was cut off, and a call by hand is not made again; the trace shows how far it came"
+
+// endByHand ends a call by hand that was cut off. Its caller got no response and may repeat it, so it does not
+// continue.
+func (r *Runner) endByHand(ctx context.Context, ws db.Workspace, e execution.Execution) (work.Outcome, error) {
+	return r.do(ctx, ws, "operate", e, work.Unit{
+		Name: "hand", Begin: resume,
+		Act: func(context.Context, reason.Job) (reason.Outcome, error) {
+			return reason.Outcome{Status: execution.Failed, Reason: cutOff}, nil
+		},
+	})
 }
 
 // resume resumes the open execution.

@@ -162,6 +162,20 @@ type asked struct {
 	AnswerTokens int `json:"answer_tokens,omitzero"`
 }
 
+// ByHand is the input of an execution that is one call of a skill by hand.
+type ByHand struct {
+	Skill string `json:"skill"`
+}
+
+// byHand reports whether an execution is a call by hand.
+func byHand(e execution.Execution) bool {
+	var is struct {
+		ByHand
+		Task string `json:"task"`
+	}
+	return json.Unmarshal(e.Input, &is) == nil && is.Skill != "" && is.Task == ""
+}
+
 // asks returns the input of a turn.
 func (k Kind) asks(t Turn) asked {
 	return asked{
@@ -262,7 +276,7 @@ func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, erro
 
 // unit returns the turn as a unit of work.
 func (s *turn) unit() work.Unit {
-	return work.Unit{Name: "turn", Kick: KickFor(s.exec, lookAfter), Begin: s.begin, Act: s.work, End: s.end}
+	return work.Unit{Name: "turn", Kick: KickFor(s.exec, LookAfter), Begin: s.begin, Act: s.work, End: s.end}
 }
 
 // enter acquires the conversation's lane by calling take.
@@ -313,9 +327,9 @@ func (s *turn) begin(ctx context.Context, st *work.Start) error {
 	return err
 }
 
-// lookAfter is the delay before a turn's outbox row is due for the first time. The sender then
-// checks by the turn's lane whether a process works on it, and checks again later if so.
-const lookAfter = 30 * time.Second
+// LookAfter is the delay before the outbox row of an execution that is worked on is due for the first time.
+// The sender then checks by the execution's lane whether a process works on it, and checks again later if so.
+const LookAfter = 30 * time.Second
 
 // maxAttempts is how often the outbox tries to continue a turn at short intervals, over more than an hour.
 const maxAttempts = 20

@@ -3,6 +3,7 @@ package operate_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// TestASkillByHandThatIsCutOffIsMadeOnce: nobody makes the call later, unasked.
+// TestASkillByHandThatIsCutOffIsMadeOnce: nobody makes the call later, unasked. Its execution ends when its lease has
+// ended, without a beat.
 func TestASkillByHandThatIsCutOffIsMadeOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ran := 0
@@ -32,9 +34,32 @@ func TestASkillByHandThatIsCutOffIsMadeOnce(t *testing.T) {
 		if !errors.Is(err, lane.ErrLost) {
 			t.Errorf("got %+v, %v", used, err)
 		}
-		w.Skew.Advance(time.Hour)
-		if got := w.drain(t); got.Claimed != 0 || ran != 1 || w.execution(t, used.Execution).Status != execution.Running {
-			t.Errorf("made %d times, then %+v", ran, got)
+		w.Skew.Advance(time.Minute)
+		got, e := w.drain(t), w.execution(t, used.Execution)
+		if got.Sent != 1 || ran != 1 || e.Status != execution.Failed || !strings.Contains(e.Error, "cut off") {
+			t.Errorf("made %d times, then %+v: %+v", ran, got, e)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestASkillByHandWhoseTimeIsUpEndsAtOnce: the caller gets an error, and its execution does not stay open.
+func TestASkillByHandWhoseTimeIsUpEndsAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		ctx, leave := context.WithCancel(t.Context())
+		k := skill.Skill{Name: "mail", Parameters: []byte(`{"type": "object"}`), Do: func(ctx context.Context, _ skill.Call) (any, error) {
+			leave()
+			return nil, ctx.Err()
+		}}
+		set := must(skill.NewSet(k))(t)
+		w.Skills = func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
+		used, err := w.RunSkill(ctx, w.Workspace, "mail", []byte(`{}`), operate.ByHand{By: "user:ada", Person: true})
+		if err == nil {
+			t.Errorf("got %+v", used)
+		}
+		w.drain(t)
+		if e := w.execution(t, used.Execution); e.Status != execution.Failed {
+			t.Errorf("it is %+v", e)
 		}
 		w.mustBeFree(t)
 	})

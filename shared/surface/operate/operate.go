@@ -88,13 +88,13 @@ type ByHand struct {
 // input, for a skill that may have effects outside.
 //
 // A call that is cut off does not continue by itself: its caller got no response and repeats the
-// call, so a later execution would be a surprise. A heartbeat closes the execution. RunSkill is
+// call, so a later execution would be a surprise. Its row of the outbox ends the execution. RunSkill is
 // called by POST /api/v1/skills/{id}/run.
 func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, input json.RawMessage, by ByHand) (Used, error) {
 	id, _ := trace.From(ctx)
 	e := execution.Execution{
 		ID: cmp.Or(by.ID, o.IDs()), Agent: activity.Operator, Surface: trace.Operate, Trace: id, Attempt: 1,
-		Input: encode(map[string]any{"skill": name}),
+		Input: encode(turn.ByHand{Skill: name}),
 	}
 	e.Subject = lane.Execution(e.ID)
 	used := Used{Execution: e.ID, Trace: id}
@@ -116,8 +116,9 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 	if err != nil {
 		return used, err
 	}
-	_, err = o.do(ctx, ws, e, work.Unit{
-		Name: "hand", Fresh: true,
+	var cut error
+	ended, err := o.do(ctx, ws, e, work.Unit{
+		Name: "hand", Fresh: true, Kick: turn.KickFor(e, turn.LookAfter),
 		Enter: func(ctx context.Context, entry *work.Entry) error {
 			if by.Lane == "" {
 				return nil
@@ -132,10 +133,13 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 		Act: func(ctx context.Context, job reason.Job) (out reason.Outcome, err error) {
 			job.Skills, job.By, job.Retries = skills, by.By, settings.ToolRetries
 			job.SkillTimeout = time.Duration(settings.SkillTimeout) * time.Second
-			used.CallResult, out, err = o.Reason.RunCallByHand(ctx, job, k.Name, input)
-			return out, err
+			used.CallResult, out, cut = o.Reason.RunCallByHand(ctx, job, k.Name, input)
+			return out, cut
 		},
 	})
+	if err == nil && ended.Status == execution.Parked { // its time was up
+		err = cut
+	}
 	return used, err
 }
 
