@@ -282,6 +282,16 @@ const maxTold = 20
 // maxNamed bounds the ids in an event, whose data the database bounds.
 const maxNamed = 100
 
+// overBetween returns the tasks that end between two attempts: a run of the earlier one may be open.
+func overBetween(moves []move) (ids []string) {
+	for _, m := range moves {
+		if m.Becomes == task.Failed && !m.Was.Active() && m.Attempt > 0 {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
 // apply writes what was decided, each table in one statement.
 func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, decisions []decision) error {
 	c, b := r.c, tx.Later()
@@ -337,6 +347,9 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 		r.note(ctx, b, task.Critical, "gateway_restart", message, &details)
 		gone["agents"] = v.gone[:min(len(v.gone), maxNamed)]
 		b.Exec(c.q.Tell, "agent.stale", nil, traced(ctx), db.Encode(gone))
+	}
+	if over := overBetween(moves); len(over) > 0 && c.Tasks.Stopped != nil {
+		c.Tasks.Stopped(b, over...)
 	}
 	if err := tx.Flush(ctx); err != nil { // so that the row count is known before COMMIT
 		return fmt.Errorf("change tasks: %w", err)

@@ -43,17 +43,6 @@ UPDATE outbox SET due_at = CASE status WHEN 'ready' THEN lk_now() ELSE due_at EN
        updated_at = CASE status WHEN 'ready' THEN lk_now() ELSE updated_at END
  WHERE workspace_id = $1 AND key = $2 AND (status = 'ready' AND due_at > lk_now() OR status = 'sending');
 
--- name: Rouse
--- One that has ended is ready again, a kick also if its last attempt was cut off. One that is not claimed has all
--- its attempts again.
-UPDATE outbox SET
-  status = CASE status WHEN 'sending' THEN status ELSE 'ready' END,
-  attempts = CASE status WHEN 'sending' THEN attempts ELSE 0 END,
-  due_at = CASE status WHEN 'sending' THEN due_at ELSE lk_now() END, due_again = (status = 'sending'),
-  sent_at = NULL, updated_at = CASE status WHEN 'sending' THEN updated_at ELSE lk_now() END
- WHERE workspace_id = $1 AND key = $2
-   AND (status IN ('ready', 'sending', 'sent', 'failed', 'superseded') OR status = 'uncertain' AND kind = 'kick');
-
 -- name: Began
 UPDATE outbox SET attempts = 0 WHERE workspace_id = $1 AND key = $2 AND status IN ('ready', 'sending') AND attempts > 0;
 

@@ -74,3 +74,14 @@ UPDATE outbox SET due_at = lk_now(), updated_at = lk_now()
                WHERE o.workspace_id = $1 AND o.topic = $2 AND o.status = 'ready' AND o.due_at > (SELECT lk_now())
                ORDER BY o.due_at
                LIMIT $3);
+
+-- name: Rouse
+-- One that has ended is ready again, a kick also if its last attempt was cut off. One that is not claimed has all
+-- its attempts again.
+UPDATE outbox SET
+  status = CASE status WHEN 'sending' THEN status ELSE 'ready' END,
+  attempts = CASE status WHEN 'sending' THEN attempts ELSE 0 END,
+  due_at = CASE status WHEN 'sending' THEN due_at ELSE lk_now() END, due_again = (status = 'sending'),
+  sent_at = NULL, updated_at = CASE status WHEN 'sending' THEN updated_at ELSE lk_now() END
+ WHERE workspace_id = $1 AND key IN (SELECT k.value FROM json_each($2) k)
+   AND (status IN ('ready', 'sending', 'sent', 'failed', 'superseded') OR status = 'uncertain' AND kind = 'kick');

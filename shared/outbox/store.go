@@ -135,9 +135,12 @@ const maxDueNow = 1000
 // may be over. At most 1,000 of them are, those that are due first.
 func (s *Store) AllDueNow(b *db.Batch, topic string) { b.Exec(s.q.AllDueNow, topic, maxDueNow) }
 
-// Rouse adds to a batch that the key's row is due at once, as DueNow does, also if it has ended. It adds
+// Rouse adds to a batch that the rows of the keys are due at once, as DueNow does, also those that have ended. It adds
 // no row. It is for kicks: a message could be sent twice.
-func (s *Store) Rouse(b *db.Batch, key string) { b.Exec(s.q.Rouse, key) }
+func (s *Store) Rouse(b *db.Batch, keys ...string) {
+	raw, _ := json.Marshal(keys) // texts always encode
+	b.Exec(s.q.Rouse, string(raw))
+}
 
 // Began adds to a batch that the work which the key's row looks after was begun: its attempts so far no
 // longer count.

@@ -226,5 +226,8 @@ func (s *Store) Archive(ctx context.Context, tx Tx, id, actor string) (Task, err
 	if err != nil {
 		return Task{}, err
 	}
+	if t.Status == Aborted {
+		s.stop(tx, t) // a run of its last attempt may be open
+	}
 	return s.move(ctx, tx, t, "", "", Entry{To: Archived, Message: "the task was archived", Actor: actor}, s.q.Archive)
 }

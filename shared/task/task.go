@@ -183,10 +183,10 @@ type Store struct {
 	// status or what it depends on has changed. It is set once; nil: nothing wakes it before its schedule does.
 	Wake func(context.Context, *db.Batch)
 
-	// Stopped adds to a transaction that an attempt at a task is not wanted any more, because the task was
-	// paused or cancelled: who works on it, or waits for a person, is to look at once. It is set once; nil:
-	// they hear of it later.
-	Stopped func(b *db.Batch, task string)
+	// Stopped adds to a transaction that the attempts at tasks are not wanted any more, because the tasks were
+	// paused, cancelled, archived, or can't begin any more: who works on them, or waits for a person, is to look
+	// at once. It is set once; nil: they hear of it later.
+	Stopped func(b *db.Batch, tasks ...string)
 
 	// Converse opens the thread of a task that a call of [CreateSkill] creates, appends what was said there
 	// under a key, and returns its id. It is set once; nil: such calls name no thread.

@@ -703,6 +703,56 @@ func TestWhatIsOpenOfATaskThatEndsElsewhereIsClosed(t *testing.T) {
 	})
 }
 
+// TestWhatIsOpenOfATaskThatEndsBetweenAttemptsIsClosedAtOnce: a person archives the task, or what it depends on is
+// cancelled.
+func TestWhatIsOpenOfATaskThatEndsBetweenAttemptsIsClosedAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.steps(2, 40*time.Second)
+		first := w.create(t, task.Task{Title: "First"})
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Tasks.Pause(ctx, tx, first, "user:ada", "", "not yet")
+			return err
+		})
+		for _, title := range []string{"Archived", "Doomed"} {
+			id := w.create(t, task.Task{Title: title, MaxRetries: 3})
+			w.cycle(t)
+			if r := w.minute(t, id); r.Outcome != worker.HandedOn || len(w.open(t, id)) != 1 {
+				t.Fatalf("%+v, open %+v", r, w.open(t, id))
+			}
+			w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+				if title == "Archived" {
+					_, err := w.Tasks.RecoverAll(ctx, tx, []task.Report{{Task: id, Attempt: 1, Actor: "user:ada"}}, "it is lost")
+					return err
+				}
+				if _, err := w.Tasks.Pause(ctx, tx, id, "user:ada", "", "for a while"); err != nil {
+					return err
+				}
+				_, err := w.Tasks.SetDependencies(ctx, tx, id, func(task.Task) error { return nil }, []string{first})
+				return err
+			})
+			w.drain(t) // it rests
+			w.next()
+			w.tx(t, func(ctx context.Context, tx *db.Tx) (err error) {
+				if title == "Archived" {
+					_, err = w.Tasks.Archive(ctx, tx, id, "user:ada")
+				} else {
+					_, err = w.Tasks.Cancel(ctx, tx, first, "user:ada", "never mind")
+				}
+				return err
+			})
+			w.cycle(t)
+			w.Skew.Advance(time.Minute)
+			w.drain(t)
+			for _, tick := range w.next() {
+				must(w.Work.Run(t.Context(), tick))(t)
+			}
+			if is := w.get(t, id); is.Status.Active() || is.Status == task.Paused || len(w.open(t, id)) != 0 {
+				t.Errorf("task %q is %s, open %+v", title, is.Status, w.open(t, id))
+			}
+		}
+	})
+}
+
 // TestAnAnswerToAPausedTaskIsKept: it came when the task had been paused already. The next attempt stores it, and
 // makes no call twice.
 func TestAnAnswerToAPausedTaskIsKept(t *testing.T) {

@@ -300,9 +300,15 @@ func (s *Supervisor) lose(ctx context.Context, ws db.Workspace, t task.Task, why
 	return errors.Join(why, err)
 }
 
-// Stopped makes the row of a task due, if it has one: an attempt is not wanted any more. What is open of a
-// task that was cancelled is closed, also if it waited for a person.
-func (w *Worker) Stopped(b *db.Batch, task string) { w.Outbox.Rouse(b, KeyOf(task)) }
+// Stopped makes the rows of tasks due, as far as they have one: their attempts are not wanted any more. What is
+// open of a task that has ended is closed, also if it waited for a person.
+func (w *Worker) Stopped(b *db.Batch, tasks ...string) {
+	keys := make([]string, len(tasks))
+	for i, id := range tasks {
+		keys[i] = KeyOf(id)
+	}
+	w.Outbox.Rouse(b, keys...)
+}
 
 // GoOn makes the row of the task due that a lane belongs to: what it waited for has happened, or its
 // process has died. The row of a task that waits for a person is due only minutes later.
