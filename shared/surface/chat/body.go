@@ -1,12 +1,11 @@
 package chat
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
+	"reflect"
 	"strings"
 	"time"
 
@@ -27,18 +26,49 @@ const (
 // read counts a message whose visitor the header names, then reads its body into to, and ignores fields
 // that to does not have. Its bytes count as taken until free is called.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, v *visit, to any) (free func(), p *problem.Problem) {
-	return h.readBy(w, r, v, func(d *json.Decoder) error { return d.Decode(to) })
+	return h.readBy(w, r, v, func(body []byte) *problem.Problem { return decoded(body, to) })
 }
 
-// readStrict is read, but refuses fields that to does not have.
+// readStrict is read, but refuses members that the struct behind to does not name, in this spelling, and members that
+// occur twice.
 func (h *Handler) readStrict(w http.ResponseWriter, r *http.Request, v *visit, to any) (free func(), p *problem.Problem) {
-	return h.readBy(w, r, v, func(d *json.Decoder) error {
-		d.DisallowUnknownFields()
-		return d.Decode(to)
+	return h.readBy(w, r, v, func(body []byte) *problem.Problem {
+		if p := checkMembers(string(body), to); p != nil {
+			return p
+		}
+		return decoded(body, to)
 	})
 }
 
-func (h *Handler) readBy(w http.ResponseWriter, r *http.Request, v *visit, decode func(*json.Decoder) error) (func(), *problem.Problem) {
+// checkMembers refuses members of an object that the struct behind v does not name, and members that occur twice.
+func checkMembers(body string, v any) *problem.Problem {
+	open := map[string]bool{} // the names that may still come
+	for f := range reflect.TypeOf(v).Elem().Fields() {
+		open[f.Tag.Get("json")] = true
+	}
+	for s := jsonscan.New(body); ; {
+		t, on := s.Next()
+		if !on {
+			return nil
+		}
+		if !t.Name || s.Depth() != 1 {
+			continue
+		}
+		name, at := s.Decoded(t), "body"
+		if fieldName().MatchString(name) { // another may be any text
+			at += "." + name
+		}
+		switch may, known := open[name]; {
+		case !known:
+			return bad(at, "unexpected property")
+		case !may:
+			return bad(at, "given more than once")
+		}
+		open[name] = false
+	}
+}
+
+func (h *Handler) readBy(w http.ResponseWriter, r *http.Request, v *visit, decode func([]byte) *problem.Problem) (func(), *problem.Problem) {
 	if p := h.early(r, v); p != nil {
 		return nil, p
 	}
@@ -51,44 +81,31 @@ func (h *Handler) readBy(w http.ResponseWriter, r *http.Request, v *visit, decod
 	if p != nil {
 		return nil, p
 	}
-	if p := decoded(body, decode); p != nil {
+	if !json.Valid(body) || !shallow(string(body)) {
+		p = problem.New(http.StatusBadRequest, "malformed", fmt.Sprintf("the body is not valid JSON of at most %d levels", maxDepth))
+	} else {
+		p = decode(body)
+	}
+	if p != nil {
 		free()
 		return nil, p
 	}
 	return free, nil
 }
 
-// decoded decodes a body, and says what is wrong with it.
-func decoded(body []byte, decode func(*json.Decoder) error) *problem.Problem {
-	if !json.Valid(body) || !shallow(string(body)) {
-		return problem.New(http.StatusBadRequest, "malformed", fmt.Sprintf("the body is not valid JSON of at most %d levels", maxDepth))
-	}
-	err := decode(json.NewDecoder(bytes.NewReader(body)))
+// decoded decodes a valid body, and says what is wrong with it.
+func decoded(body []byte, v any) *problem.Problem {
+	err := json.Unmarshal(body, v)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return bad(strings.TrimSuffix("body."+wrong.Field, "."), "expected a value of type "+jsonType(wrong.Type.Kind().String()))
 	}
 	if err != nil {
-		if name := unknownField(err); name != "" {
-			return bad("body."+name, "unexpected property")
-		}
 		return bad("body", "is an object with the fields that this path knows")
 	}
 	return nil
 }
 
 var fieldName = pattern.New(`^[A-Za-z0-9_$-]{1,64}$`)
-
-// unknownField returns the name of the field that a strict decoder does not know. It returns an empty
-// text for a name that has not the form of a field's name, since that may be any text, and for other
-// errors. The package json has no type for this error.
-func unknownField(err error) string {
-	quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field ")
-	name, wrong := strconv.Unquote(quoted)
-	if !ok || wrong != nil || !fieldName().MatchString(name) {
-		return ""
-	}
-	return name
-}
 
 // jsonType is what JSON calls a type of Go.
 func jsonType(kind string) string {

@@ -125,10 +125,10 @@ func (h *Handler) begin() {
 		{http.MethodPost, "/v1/chat/completions", h.complete},
 		{http.MethodPost, "/v1/responses", h.respond},
 		{http.MethodGet, "/v1/responses/{response}", h.getResponse},
-		{http.MethodPost, "/api/v1/chat/messages", h.message},
-		{http.MethodPost, "/api/v1/chat/{thread}/messages", h.message},
-		{http.MethodGet, "/api/v1/chat/{thread}/messages", h.history},
-		{http.MethodGet, "/api/v1/chat/{thread}/executions/{execution}/events", h.events},
+		{http.MethodPost, "/api/v1/chat/messages", h.knows(h.message)},
+		{http.MethodPost, "/api/v1/chat/{thread}/messages", h.knows(h.message)},
+		{http.MethodGet, "/api/v1/chat/{thread}/messages", h.knows(h.history, "user", "cursor", "limit")},
+		{http.MethodGet, "/api/v1/chat/{thread}/executions/{execution}/events", h.knows(h.events, "user", "after")},
 	} {
 		h.mux.Handle(rt.method+" "+rt.path, h.guard(rt.method != http.MethodGet, rt.handle))
 		methods[rt.path] = append(methods[rt.path], rt.method)

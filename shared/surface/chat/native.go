@@ -62,6 +62,30 @@ func (h *Handler) message(w http.ResponseWriter, r *http.Request, v *visit) {
 	h.talk(w, r, v, m, &native{})
 }
 
+// handle answers a request of a caller who may chat.
+type handle = func(http.ResponseWriter, *http.Request, *visit)
+
+// knows is a handler of /api/v1/chat whose query may hold the given parameters, each once.
+func (h *Handler) knows(next handle, parameters ...string) handle {
+	return func(w http.ResponseWriter, r *http.Request, v *visit) {
+		for name, values := range r.URL.Query() {
+			at := "query"
+			if fieldName().MatchString(name) { // another may be any text
+				at += "." + name
+			}
+			switch {
+			case !slices.Contains(parameters, name):
+				h.refuse(w, r, bad(at, "unknown query parameter"))
+				return
+			case len(values) > 1:
+				h.refuse(w, r, bad(at, "given more than once"))
+				return
+			}
+		}
+		next(w, r, v)
+	}
+}
+
 // native is the voice of /api/v1/chat: the events of POST /api/v1/operate, without what goes on inside.
 type native struct{ last turn.Position }
 

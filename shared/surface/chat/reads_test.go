@@ -119,3 +119,18 @@ func TestAPageOfAHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d messages on %d pages", len(seen), pages+1)
 	}
 }
+
+// A parameter that a listing or a stream does not know, or has twice, is refused: the caller would get something else than
+// what it asks for.
+func TestUnknownParametersAreRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for _, query := range []string{"?user=ann&since=1", "?user=ann&user=bob", "?user=ann&%3Cb%3E=1"} {
+			for _, path := range []string{"/messages", "/executions/" + ids() + "/events"} {
+				got := w.call(t, http.MethodGet, "/api/v1/chat/"+ids()+path+query, site, "")
+				if got.status != 422 || !strings.Contains(got.body, `"location":"query`) || strings.Contains(got.body, "bob") {
+					t.Errorf("%s: %d %s", path+query, got.status, got.body)
+				}
+			}
+		}
+	})
+}
