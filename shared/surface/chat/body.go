@@ -118,8 +118,10 @@ func jsonType(kind string) string {
 		return "boolean"
 	case "string":
 		return "string"
+	case "float64":
+		return "number"
 	}
-	return "number"
+	return "integer"
 }
 
 // shallow reports whether a valid JSON text is nested no deeper than may be.

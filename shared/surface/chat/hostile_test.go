@@ -47,6 +47,7 @@ func TestWhatIsNoMessage(t *testing.T) {
 		{completions, `{"messages":[` + strings.Repeat(`{"role":"user","content":"Hi."},`, 200) + `{"role":"user","content":"Hi."}]}`, 400, "invalid", "messages"},
 		{completions, `{"n":2,"messages":[{"role":"user","content":"Hi."}]}`, 400, "invalid", "n"},
 		{completions, `{"max_tokens":0,"messages":[{"role":"user","content":"Hi."}]}`, 400, "invalid", "max_tokens"},
+		{completions, `{"max_tokens":1.5,"messages":[{"role":"user","content":"Hi."}]}`, 400, "invalid", "max_tokens"},
 		{completions, `{"tools":[{}],"messages":[{"role":"user","content":"Hi."}]}`, 422, "unsupported_tools", "tools"},
 		{completions, `{"functions":[{}],"messages":[{"role":"user","content":"Hi."}]}`, 422, "unsupported_tools", "tools"},
 		{completions, `{"stream":"yes","messages":[{"role":"user","content":"Hi."}]}`, 400, "invalid", "stream"},
@@ -96,7 +97,8 @@ func TestWhatIsNoMessage(t *testing.T) {
 		} else if got.into(t, &p); len(p.Errors) > 0 {
 			code, param, why = p.Code, p.Errors[0].Location, p.Errors[0].Message
 		}
-		if got.status != c.status || code != c.code || param != c.param || len(why) < 10 {
+		if got.status != c.status || code != c.code || param != c.param || len(why) < 10 ||
+			strings.Contains(c.body, "1.5") != strings.Contains(why, "integer") {
 			t.Errorf("%s %.80s: %d %s", c.path, c.body, got.status, got.body)
 		}
 		if took := time.Since(begun); took > 5*time.Second {
