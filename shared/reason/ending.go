@@ -53,6 +53,10 @@ const askedAgain = "(A note of Lanekeeper's, not of the person.) Your answer was
 // CutOff is the reason of a completed run whose answer is incomplete.
 const CutOff = "the answer was cut off at the limit of its length"
 
+// NoRoom is how the reason of a stalled run begins whose last answer was cut off before its first word, as the
+// thinking of a model can use up all tokens.
+const NoRoom = "the model reached the limit of an answer's length before it had said anything"
+
 // ended returns the outcome of a run whose last answer has no calls.
 func (s *facts) ended() Outcome {
 	silent := strings.TrimSpace(s.messages[len(s.messages)-1].Text) == ""
@@ -66,7 +70,7 @@ func (s *facts) ended() Outcome {
 	case s.ending == llm.StopOther && silent: // with a text, it is a server that has its own stop reasons
 		return s.outcome(execution.Failed, "the model broke off its answer, and did not say why")
 	case s.ending == llm.StopMaxTokens && silent:
-		return s.outcome(execution.Stalled, "the model reached the limit of an answer's length before it had said anything")
+		return s.outcome(execution.Stalled, NoRoom)
 	case s.ending == llm.StopMaxTokens:
 		return s.outcome(execution.Completed, CutOff)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
@@ -149,8 +150,11 @@ func finishOf(r turn.Reply) *string {
 	return &finish
 }
 
-// cut reports whether an answer was cut off at the limit of its length.
-func cut(r turn.Reply) bool { return r.Status == execution.Completed && r.Reason == reason.CutOff }
+// cut reports whether an answer was cut off at the limit of its length, perhaps before its first word.
+func cut(r turn.Reply) bool {
+	return r.Status == execution.Completed && r.Reason == reason.CutOff ||
+		r.Status == execution.Stalled && strings.HasPrefix(r.Reason, reason.NoRoom)
+}
 
 func (c *completion) answer(r turn.Reply) any {
 	c.id = completionID(r.Execution)

@@ -27,6 +27,9 @@ func TestWhatAVisitorIsToldOfATurn(t *testing.T) {
 		r.StopReason = llm.StopMaxTokens
 		return r, nil
 	}
+	silent := func(context.Context, llm.Request, func(string)) (llm.Response, error) {
+		return llm.Response{Message: llm.Message{Role: llm.RoleAssistant}, StopReason: llm.StopMaxTokens}, nil
+	}
 	const sorry = "Sorry, this could not be answered. Please try again later, or in other words."
 	onEach(t, func(t *testing.T, w *world) {
 		for _, c := range []struct {
@@ -37,6 +40,7 @@ func TestWhatAVisitorIsToldOfATurn(t *testing.T) {
 			{"stalled", sorry, "stop", "failed", slices.Repeat([]llmtest.Writing{llmtest.WritesCalls("", "unknown_tool", `{}`)}, 3)},
 			{"waiting", "Somebody looks at it.", "stop", "incomplete", []llmtest.Writing{llmtest.WritesCalls("", "pay", `{}`), llmtest.Writes("Somebody looks at it.")}},
 			{"cut off", "It is very", "length", "incomplete", []llmtest.Writing{cut}},
+			{"cut off before a word", sorry, "length", "incomplete", []llmtest.Writing{silent}},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				w.think(t, slices.Concat(c.steps, c.steps, c.steps, c.steps)...)
