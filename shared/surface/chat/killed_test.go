@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/surface/chat"
 )
@@ -66,6 +67,32 @@ func TestAStreamGoesOnInAnotherProcess(t *testing.T) {
 					t.Errorf("the response is %+v", r)
 				}
 			})
+		})
+	}
+}
+
+// TestAnAnswerThatAnotherProcessWritesDown is not told twice to who reads it in this one.
+func TestAnAnswerThatAnotherProcessWritesDown(t *testing.T) {
+	for answer, want := range map[string]string{"I am here.": "I am here.", "I am here. Really.": "I am here. Really.", "No.": "I am here.\n\nNo."} {
+		t.Run(answer, func(t *testing.T) {
+			w := onOne(t)
+			next := newWorld(t, w.Env)
+			next.think(t, llmtest.Writes(answer))
+			w.think(t, func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
+				write("I am here.")
+				w.loses(t, make(chan struct{}))
+				all, _, err := w.Runs.List(t.Context(), w.Workspace, execution.Filter{})
+				if err != nil || len(all) != 1 {
+					t.Errorf("%d executions run: %v", len(all), err)
+					return llm.Response{}, context.Canceled
+				}
+				next.goesOn(t, all[0].ID)
+				return llm.Response{}, context.Canceled
+			})
+			s := w.stream(t, http.MethodPost, completions, `{"messages":[{"role":"user","content":"Hi."}],"stream":true}`)
+			if said, finish := text(t, s.rest()); said != want || finish != "stop" {
+				t.Errorf("it says %q, not %q, and ends with %q", said, want, finish)
+			}
 		})
 	}
 }

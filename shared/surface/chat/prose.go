@@ -56,11 +56,15 @@ func (p *prose) say(text string, first bool) string {
 	return text
 }
 
-// end is what comes to the text when the turn ends.
+// end is what comes to the text when the turn ends. An answer that was withdrawn may be the one that
+// another process has written down.
 func (p *prose) end(r turn.Reply) string {
 	text := visibleText(r)
 	if r.Status == execution.Completed && p.said != "" || strings.TrimSpace(text) == strings.TrimSpace(p.said) {
 		return ""
+	}
+	if old := strings.TrimSpace(p.old); old != "" && strings.HasPrefix(text, old) {
+		return p.say(text[len(old):], false)
 	}
 	p.said = ""
 	return p.say(text, p.all.Len() > 0)
