@@ -69,10 +69,8 @@ func (q *completionRequest) said() (string, []turn.Said, *problem.Problem) {
 		return "", nil, bad("body.n", "one answer is given, no more")
 	case len(q.Messages) == 0:
 		return "", nil, bad("body.messages", "expected a list with one message at least")
-	case len(q.Messages) > maxMessages:
-		return "", nil, bad("body.messages", "has 200 messages at most")
 	}
-	before := make([]turn.Said, 0, len(q.Messages)-1)
+	before, first := make([]turn.Said, 0, len(q.Messages)-1), 0
 	for i, m := range q.Messages {
 		at := fmt.Sprintf("body.messages[%d]", i)
 		if !slices.Contains([]string{"system", "developer", "user", "assistant", "tool", "function"}, m.Role) {
@@ -84,13 +82,16 @@ func (q *completionRequest) said() (string, []turn.Said, *problem.Problem) {
 			return "", nil, p
 		case i < len(q.Messages)-1:
 			if text != "" {
+				if first == len(before) && instructs(m.Role) {
+					first++
+				}
 				before = append(before, saidBy(m.Role, text))
 			}
 			continue
 		case m.Role == "assistant":
 			return "", nil, bad(at+".role", "the last message is answered: it can't be the assistant's")
 		}
-		return text, before, checkMessage(at+".content", text)
+		return text, newest(before, first), checkMessage(at+".content", text)
 	}
 	return "", nil, nil // not reached
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	maxMessages = 200
+	maxMessages = 200      // that count of those before the message that is to be answered
 	maxMessage  = 16 << 10 // bytes of the message that is to be answered
 	maxEarlier  = 60 << 10 // and of one before it
 )
@@ -67,6 +67,20 @@ func checkMessage(at, text string) *problem.Problem {
 	}
 	return nil
 }
+
+// newest returns what counts of a conversation, which clients send whole however long it is: the first of its messages,
+// which are instructions, and the newest ones.
+func newest(said []turn.Said, first int) []turn.Said {
+	over := len(said) - maxMessages
+	if over <= 0 {
+		return said
+	}
+	first = min(first, maxMessages/2)
+	return slices.Delete(said, first, first+over)
+}
+
+// instructs reports whether a role is that of instructions.
+func instructs(role string) bool { return role == "system" || role == "developer" }
 
 // saidBy is a message of the context. What is not the agent's is the visitor's: words that call
 // themselves the system's among them.

@@ -90,14 +90,14 @@ func (q *responseRequest) said() (string, []turn.Said, *problem.Problem) {
 		items = []item{{Role: "user", Content: q.Input}}
 	case json.Unmarshal(q.Input, &items) != nil:
 		return "", nil, bad("body.input", "expected a text, or a list of items")
-	case len(items) == 0 || len(items) > maxMessages:
-		return "", nil, bad("body.input", "has 1 to 200 items")
+	case len(items) == 0:
+		return "", nil, bad("body.input", "has one item at least")
 	}
 	said := make([]turn.Said, 0, len(items)+1)
 	if q.Instructions != "" {
 		said = append(said, saidBy("developer", q.Instructions))
 	}
-	asked, last := len(said), ""
+	asked, first, last := len(said), len(said), ""
 	for i, m := range items {
 		at := fmt.Sprintf("body.input[%d]", i)
 		switch m.Type {
@@ -115,6 +115,9 @@ func (q *responseRequest) said() (string, []turn.Said, *problem.Problem) {
 			return "", nil, p
 		}
 		if text != "" {
+			if first == len(said) && instructs(m.Role) {
+				first++
+			}
 			said = append(said, saidBy(m.Role, text))
 		}
 		last = at
@@ -122,26 +125,27 @@ func (q *responseRequest) said() (string, []turn.Said, *problem.Problem) {
 	if len(said) == asked {
 		return "", nil, bad("body.input", "expected a message")
 	}
-	return q.split(last, said)
+	return q.split(last, said, first)
 }
 
 // split divides what was said into the message that is to be answered and what came before. Where the
 // response before gives the context, all that is new is the message.
-func (q *responseRequest) split(at string, said []turn.Said) (string, []turn.Said, *problem.Problem) {
+func (q *responseRequest) split(at string, said []turn.Said, first int) (string, []turn.Said, *problem.Problem) {
 	before, message := said[:len(said)-1], said[len(said)-1]
 	if message.Role == thread.Assistant {
 		return "", nil, bad(at+".role", "the last item is answered: it can't be the assistant's")
 	}
-	if q.Previous != "" {
-		texts := make([]string, 0, len(said))
-		for _, s := range said {
-			if s.Role == thread.User {
-				texts = append(texts, s.Body)
-			}
-		}
-		before, message.Body = nil, strings.Join(texts, "\n\n")
+	if q.Previous == "" {
+		return message.Body, newest(before, first), checkMessage("body.input", message.Body)
 	}
-	return message.Body, before, checkMessage("body.input", message.Body)
+	texts := make([]string, 0, len(said))
+	for _, s := range said {
+		if s.Role == thread.User {
+			texts = append(texts, s.Body)
+		}
+	}
+	message.Body = strings.Join(texts, "\n\n")
+	return message.Body, nil, checkMessage("body.input", message.Body)
 }
 
 // tokensOf is the bound that a request sets for the answer; 0: none.
