@@ -81,6 +81,12 @@ func (s *Store) Append(ctx context.Context, tx execution.Tx, thread string, m Sp
 	if err := wrong.OrNil(); err != nil {
 		return "", "", err
 	}
+	if m.First && m.Earlier { // who has parked the thread does not matter
+		m.ID = cmp.Or(m.ID, s.ids())
+		tx.Later().Each(func(db.Scan) error { return nil }, s.q.Bump, thread).MustFind()
+		s.say(tx.Later(), thread, m)
+		return m.ID, "", nil
+	}
 	there := false
 	var owner *string
 	var known []Spoken

@@ -111,6 +111,26 @@ func TestWhatWasSpokenBeforeIsTheContext(t *testing.T) {
 	})
 }
 
+// TestManyMessagesOfBeforeCostNoRoundTripEach: a caller who comes with a long history waits for one, as with a short one.
+func TestManyMessagesOfBeforeCostNoRoundTripEach(t *testing.T) {
+	onVisits(t, func(t *testing.T, v visitor) {
+		v.think(llmtest.Write(t, llmtest.Writes("One."), llmtest.Writes("Two.")))
+		costs := func(message string, lines []turn.Said) int64 {
+			t.Helper()
+			had := v.DB.Stats()
+			v.visit(t.Context(), turn.Turn{Message: message, Address: "bob", Before: lines}).end(t)
+			return v.DB.Stats().Sub(had).RoundTrips
+		}
+		var many []string
+		for i := range 150 {
+			many = append(many, fmt.Sprintf("user: %d?", i))
+		}
+		if few, all := costs("1", before("user: Hi.")), costs("2", before(many...)); all > few+5 {
+			t.Errorf("150 messages take %d round trips, and one takes %d", all, few)
+		}
+	})
+}
+
 // TestAnAnswerIsKnownByAllOfIt: a caller who knows an answer with what came before it means no shorter answer that
 // ends in the same way.
 func TestAnAnswerIsKnownByAllOfIt(t *testing.T) {
