@@ -19,7 +19,12 @@ const (
 // history returns the messages for the model, with the turn's message at the end, and their trust.
 // They are what was spoken in the thread, or come from the caller if the turn has Before.
 func (s *turn) history(spoken []thread.Spoken) ([]llm.Message, execution.Trust) {
-	for _, said := range s.Before {
+	told := s.Before
+	if s.Adds {
+		spoken = slices.DeleteFunc(spoken, func(m thread.Spoken) bool { return m.Execution == s.exec.ID || m.Role == thread.System })
+		told = unseen(told, spoken)
+	}
+	for _, said := range told {
 		spoken = append(spoken, thread.Spoken{Role: said.Role, Body: said.Body})
 	}
 	left := s.Window * bytesPerToken / 2

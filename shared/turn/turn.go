@@ -95,6 +95,8 @@ type Turn struct {
 	// Before lists the earlier messages as the caller names them; nil: those of the thread. The
 	// model gets these messages, and those that the thread lacks are stored before Message.
 	Before []Said
+	// Adds says that the model gets the messages of the thread too, and of Before those that are not among them.
+	Adds bool
 	// After is the execution whose answer the message follows, for [Runner.AfterOf]; empty: the caller
 	// named none.
 	After string
@@ -156,6 +158,7 @@ type asked struct {
 	// Multitask is stored if another turn may take over the message.
 	Multitask Multitask `json:"multitask,omitempty"`
 	Before    []Said    `json:"before,omitzero"`
+	Adds      bool      `json:"adds,omitempty"`
 	// After is the execution whose answer the message follows, if the caller named one.
 	After string `json:"after,omitempty"`
 	// AnswerTokens lowers the bound of one answer.
@@ -180,7 +183,7 @@ func byHand(e execution.Execution) bool {
 func (k Kind) asks(t Turn) asked {
 	return asked{
 		Task: talking, Lane: cmp.Or(k.Lane, t.Lane), Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited, Before: t.Before,
-		AnswerTokens: t.AnswerTokens, After: t.After,
+		Adds: t.Adds, AnswerTokens: t.AnswerTokens, After: t.After,
 	}
 }
 

@@ -142,7 +142,7 @@ func (s *turn) readGround(b *db.Batch, begins bool) func(context.Context) (groun
 	if s.kind.ThreadTokens != nil {
 		others = s.Runs.SpentIn(b, s.Thread, s.exec.ID, s.kind.Agent, s.here())
 	}
-	if begins && s.Before == nil && !s.fresh {
+	if begins && (s.Before == nil || s.Adds) && !s.fresh {
 		spoken = s.Threads.ReadLately(b, s.Thread, maxHistory)
 	}
 	skills, first := func(context.Context) *skill.Set { return nil }, (*reason.Basis)(nil)

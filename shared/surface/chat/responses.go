@@ -52,6 +52,7 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, v *visit) {
 	defer free()
 	m := message{model: v.model(body.Model), thread: r.Header.Get(threadHeader), multitask: strategy(r), stream: body.Stream}
 	m.body, m.before, p = body.said()
+	m.adds = body.Previous != ""
 	if p == nil {
 		m.tokens, p = tokensOf("body.max_output_tokens", body.MaxOutputTokens)
 	}
@@ -129,7 +130,7 @@ func (q *responseRequest) said() (string, []turn.Said, *problem.Problem) {
 }
 
 // split divides what was said into the message that is to be answered and what came before. Where the
-// response before gives the context, all that is new is the message.
+// response before gives the context, all that is new is the message, but for the instructions.
 func (q *responseRequest) split(at string, said []turn.Said, first int) (string, []turn.Said, *problem.Problem) {
 	before, message := said[:len(said)-1], said[len(said)-1]
 	if message.Role == thread.Assistant {
@@ -138,6 +139,10 @@ func (q *responseRequest) split(at string, said []turn.Said, first int) (string,
 	if q.Previous == "" {
 		return message.Body, newest(before, first), checkMessage("body.input", message.Body)
 	}
+	before = nil
+	if q.Instructions != "" {
+		before, said = said[:1], said[1:]
+	}
 	texts := make([]string, 0, len(said))
 	for _, s := range said {
 		if s.Role == thread.User {
@@ -145,7 +150,7 @@ func (q *responseRequest) split(at string, said []turn.Said, first int) (string,
 		}
 	}
 	message.Body = strings.Join(texts, "\n\n")
-	return message.Body, nil, checkMessage("body.input", message.Body)
+	return message.Body, before, checkMessage("body.input", message.Body)
 }
 
 // tokensOf is the bound that a request sets for the answer; 0: none.

@@ -35,6 +35,34 @@ func (r responded) said() string {
 	return r.Output[0].Content[0].Text
 }
 
+// TestInstructionsComeWithEachResponse: they are told to the model each time, stored once, and no part of what is asked.
+func TestInstructionsComeWithEachResponse(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		m := w.think(t, slices.Repeat([]llmtest.Writing{llmtest.Writes("Yes.")}, 3)...)
+		long := strings.Repeat("Be kind. ", 3000)
+		var r responded
+		id := ""
+		for i, instructions := range []string{"Be brief.", "Be brief.", long} {
+			got := w.post(t, responses, `{"instructions":"`+instructions+`","input":"`+strconv.Itoa(i)+`","previous_response_id":"`+r.ID+`"}`)
+			if got.into(t, &r); got.status != 200 {
+				t.Fatalf("%d %s", got.status, got.body)
+			}
+			id = got.header.Get("X-Thread-Id")
+			all := ""
+			for _, one := range m.Request(i).Messages {
+				all += one.Text + "\n"
+			}
+			if strings.Count(all, instructions) != 1 || !strings.HasSuffix(all, "\n"+strconv.Itoa(i)+"\n") || strings.Contains(all, "Yes.") != (i > 0) {
+				t.Errorf("the model is told %q", all)
+			}
+		}
+		want := []string{"user: Be brief.", "user: 0", "assistant: Yes.", "user: 1", "assistant: Yes.", "user: " + long, "user: 2", "assistant: Yes."}
+		if got := w.spoken(t, id); !slices.Equal(got, want) {
+			t.Errorf("the thread is %q", got)
+		}
+	})
+}
+
 // TestAResponse goes on where the one before it ended, for whoever has its id.
 func TestAResponse(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
