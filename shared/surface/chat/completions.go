@@ -2,7 +2,6 @@ package chat
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -48,7 +47,9 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request, v *visit) {
 	defer free()
 	m := message{model: v.model(body.Model), thread: r.Header.Get(threadHeader), multitask: strategy(r), stream: body.Stream}
 	if m.body, m.before, p = body.said(); p == nil {
-		m.tokens, p = tokensOf("body.max_tokens", cmp.Or(body.MaxOutput, body.MaxTokens))
+		if m.tokens, p = tokensOf("body.max_completion_tokens", body.MaxOutput); body.MaxOutput == nil {
+			m.tokens, p = tokensOf("body.max_tokens", body.MaxTokens)
+		}
 	}
 	if p == nil {
 		p = v.identify(r, body.User)
