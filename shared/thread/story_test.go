@@ -100,14 +100,14 @@ func TestAHungAgent(t *testing.T) {
 		w.drain(t)
 		w.Skew.Advance(5 * time.Minute)
 		w.queue(t, th, b, "B: first", 1)
-		w.Skew.Advance(4*time.Minute + 59*time.Second)
+		w.Skew.Advance(4 * time.Minute)
 		w.mustRefuse(t, th, b, hung)
 		if swept := w.sweep(t); swept.Cleared != 0 {
 			t.Fatalf("%+v", swept)
 		}
 		w.mustList(t, thread.Active, th)
 
-		w.Skew.Advance(time.Minute + time.Second)
+		w.Skew.Advance(2*time.Minute + time.Second)
 		w.mustList(t, thread.Stale, th)
 		w.mustLock(t, th, b, thread.Cleared)
 		w.say(t, th, b, "B: second") // after the message that it had queued
