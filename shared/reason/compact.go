@@ -12,12 +12,8 @@ import (
 //go:embed compact.md
 var compactPrompt string
 
-const (
-	// kept is the share of the limit that the newest messages may take after a compaction.
-	kept = 0.33
-	// summaryTokens is the longest summary, in tokens.
-	summaryTokens = 1024
-)
+// kept is the share of the limit that the newest messages may take after a compaction.
+const kept = 0.33
 
 // compactable returns the number of messages after the first that a summary can replace: all but
 // the last answer and its results.
@@ -51,7 +47,7 @@ func (r *Runner) compact(ctx context.Context, job Job, s *state, limit int) (*Ou
 	resp, failed, err := r.answer(ctx, silent, s, llm.Request{
 		Model: job.Model, System: compactPrompt,
 		Messages:  []llm.Message{{Role: llm.RoleUser, Text: transcript(s.messages[from:to], s.summary, limit/2)}},
-		MaxTokens: min(summaryTokens, max(limit/4, 1)),
+		MaxTokens: min(usualAnswer, max(limit/4, 1)), // a model may think before it writes the 400 words
 	}, summarising)
 	if err != nil {
 		return nil, err

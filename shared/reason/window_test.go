@@ -288,3 +288,27 @@ func TestMoreSkillsThanAModelCanBeTold(t *testing.T) {
 		}
 	})
 }
+
+// ponders is a model that thinks for 2,000 tokens before it writes a summary.
+type ponders struct{ sum }
+
+func (m *ponders) Generate(ctx context.Context, req llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
+	resp, err := m.sum.Generate(ctx, req, onDelta)
+	if len(req.Tools) == 0 && req.MaxTokens < 2_100 {
+		resp.Text, resp.StopReason = "", llm.StopMaxTokens
+	}
+	return resp, err
+}
+
+// TestAModelThatThinksWritesASummary: what it thinks counts as part of its answer, and leaves room for the summary.
+func TestAModelThatThinksWritesASummary(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		job := w.job(t, page(30_000))
+		job.Window, job.MaxTokens = 16_000, 4096
+		m := &ponders{sum{Model: llmtest.Script(t, pages(1), pages(1), pages(1), llmtest.Say("done"))}}
+		out := w.run(t, &narrow{t: t, window: job.Window, bytes: 4, next: m}, job)
+		if out.Status != execution.Completed || out.Answer != "done" {
+			t.Errorf("after %d requests for a summary the run is %+v", m.summaries, out)
+		}
+	})
+}
