@@ -124,9 +124,8 @@ func (s *turn) least(bounds workspace.Settings) int64 {
 	if of := s.kind.AnswerTokens; of != nil && (most == 0 || of(bounds) < most) {
 		most = of(bounds)
 	}
-	return reason.Least(llm.Request{
-		System: s.kind.Prompt, Messages: []llm.Message{{Role: llm.RoleUser, Text: s.Message}}, MaxTokens: most,
-	})
+	messages, _ := s.history(nil)
+	return reason.Least(llm.Request{System: s.kind.Prompt, Messages: messages, MaxTokens: most})
 }
 
 // here names the agent on its surface, as budgets do.

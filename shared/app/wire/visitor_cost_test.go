@@ -2,9 +2,11 @@ package wire_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/surface/chat"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
@@ -155,4 +159,28 @@ func TestAVisitorIsRefusedWhereABudgetIsSpent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAHistoryThatABudgetCannotPay is refused before anything is stored: what the caller says was spoken before is
+// told to the model too.
+func TestAHistoryThatABudgetCannotPay(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		a, _ := agentOf(t, e, "http://127.0.0.1:9/v1", "x", io.Discard)
+		if err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, err := a.Budgets.Create(ctx, tx, budget.Budget{
+				Scope: budget.Global, Tokens: budget.Account{Allocated: 5_000}, CreatedBy: "ada", Start: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour),
+			})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		r := &turn.Runner{Parts: a.Parts, Kinds: []turn.Kind{chat.Kind()}}
+		_, err := r.Talk(t.Context(), e.Workspace, turn.Turn{
+			Surface: trace.Chat, Lane: "session:chat:ann", Address: "ann", Message: "Hi.", By: "ann",
+			Before: slices.Repeat([]turn.Said{{Role: thread.User, Body: strings.Repeat("word ", 1_000)}}, 10),
+		})
+		if !errors.Is(err, turn.ErrBudget) {
+			t.Errorf("it ends with %v", err)
+		}
+	})
 }
