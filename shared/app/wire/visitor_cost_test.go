@@ -168,7 +168,8 @@ func TestAHistoryThatABudgetCannotPay(t *testing.T) {
 		a, _ := agentOf(t, e, "http://127.0.0.1:9/v1", "x", io.Discard)
 		if err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
 			_, err := a.Budgets.Create(ctx, tx, budget.Budget{
-				Scope: budget.Global, Tokens: budget.Account{Allocated: 5_000}, CreatedBy: "ada", Start: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour),
+				Scope: budget.Global, Tokens: budget.Account{Allocated: 5_000}, CreatedBy: "ada",
+				Start: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour),
 			})
 			return err
 		}); err != nil {

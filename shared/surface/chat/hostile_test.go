@@ -46,7 +46,7 @@ func TestWhatIsNoMessage(t *testing.T) {
 		{completions, `{"messages":[{"role":"user","content":"` + strings.Repeat("a", 60<<10+1) + `"},{"role":"user","content":"Hi."}]}`, 400, "invalid", "messages[0].content"},
 		{completions, `{"n":2,"messages":[{"role":"user","content":"Hi."}]}`, 400, "invalid", "n"},
 		{completions, `{"max_tokens":0,"messages":[{"role":"user","content":"Hi."}]}`, 400, "invalid", "max_tokens"},
-		{completions, `{"max_completion_tokens":0,"messages":[{"role":"user","content":"Hi."}]}`, 400, "invalid", "max_completion_tokens"},
+		{completions, `{"max_completion_tokens":0,"messages":[{"role":"user","content":"."}]}`, 400, "invalid", "max_completion_tokens"},
 		{completions, `{"max_tokens":1.5,"messages":[{"role":"user","content":"Hi."}]}`, 400, "invalid", "max_tokens"},
 		{completions, `{"tools":[{}],"messages":[{"role":"user","content":"Hi."}]}`, 422, "unsupported_tools", "tools"},
 		{completions, `{"functions":[{}],"messages":[{"role":"user","content":"Hi."}]}`, 422, "unsupported_tools", "tools"},

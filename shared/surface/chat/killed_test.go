@@ -73,7 +73,9 @@ func TestAStreamGoesOnInAnotherProcess(t *testing.T) {
 
 // TestAnAnswerThatAnotherProcessWritesDown is not told twice to who reads it in this one.
 func TestAnAnswerThatAnotherProcessWritesDown(t *testing.T) {
-	for answer, want := range map[string]string{"I am here.": "I am here.", "I am here. Really.": "I am here. Really.", "No.": "I am here.\n\nNo."} {
+	for answer, want := range map[string]string{
+		"I am here.": "I am here.", "I am here. Really.": "I am here. Really.", "No.": "I am here.\n\nNo.",
+	} {
 		t.Run(answer, func(t *testing.T) {
 			w := onOne(t)
 			next := newWorld(t, w.Env)

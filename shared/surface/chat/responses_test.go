@@ -52,11 +52,14 @@ func TestInstructionsComeWithEachResponse(t *testing.T) {
 			for _, one := range m.Request(i).Messages {
 				all += one.Text + "\n"
 			}
-			if strings.Count(all, instructions) != 1 || !strings.HasSuffix(all, "\n"+strconv.Itoa(i)+"\n") || strings.Contains(all, "Yes.") != (i > 0) {
+			if strings.Count(all, instructions) != 1 ||
+				!strings.HasSuffix(all, "\n"+strconv.Itoa(i)+"\n") || strings.Contains(all, "Yes.") != (i > 0) {
 				t.Errorf("the model is told %q", all)
 			}
 		}
-		want := []string{"user: Be brief.", "user: 0", "assistant: Yes.", "user: 1", "assistant: Yes.", "user: " + long, "user: 2", "assistant: Yes."}
+		want := []string{
+			"user: Be brief.", "user: 0", "assistant: Yes.", "user: 1", "assistant: Yes.", "user: " + long, "user: 2", "assistant: Yes.",
+		}
 		if got := w.spoken(t, id); !slices.Equal(got, want) {
 			t.Errorf("the thread is %q", got)
 		}
