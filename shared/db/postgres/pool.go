@@ -81,14 +81,14 @@ func (e *engine) acquire(ctx context.Context) (c *pooled, reused bool, err error
 }
 
 // isAlive checks a connection that was idle: when a frozen sandbox wakes, the server may have
-// closed its connections.
+// closed its connections. The times are the wall's, because the monotonic clock stops in a freeze.
 func (e *engine) isAlive(c *pooled) bool {
 	switch used := c.Value().released; {
 	case used.IsZero():
 		return true
-	case time.Since(c.CreationTime()) > lifetime:
+	case time.Since(c.CreationTime().Round(0)) > lifetime:
 		return false
-	case time.Since(used) < e.idle:
+	case time.Since(used).Abs() < e.idle:
 		return true
 	}
 	//nolint:staticcheck // Ping would cost the round trip that this saves; what it misses, SafeToRetry catches.
@@ -107,10 +107,13 @@ func (e *engine) release(c *pooled) {
 	case conn.IsBusy() || conn.TxStatus() != 'I' || conn.stale:
 		c.Destroy()
 	default:
-		conn.released = time.Now()
+		conn.released = wall()
 		c.Release()
 	}
 }
+
+// wall returns the time without a reading of the monotonic clock.
+func wall() time.Time { return time.Now().Round(0) }
 
 // forget drops all idle connections after one became silent, because they lead to the same server.
 // It does not close them gracefully.

@@ -46,7 +46,7 @@ func (s *statements) batch() *batch { return &batch{to: s} }
 // they are too many or too old.
 func (s *statements) begin() *batch {
 	b := s.batch()
-	switch now := time.Now(); {
+	switch now := wall(); {
 	case !s.direct:
 	case s.names == nil:
 		s.since, s.used, s.names = now, map[string]bool{}, map[string]string{}

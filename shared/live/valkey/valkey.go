@@ -151,7 +151,7 @@ func (c *Client) may() bool {
 	if c.pause == 0 {
 		return true
 	}
-	now := time.Now()
+	now := time.Now().Round(0) // a freeze counts
 	if now.Before(c.until) {
 		return false
 	}
@@ -264,7 +264,7 @@ func (c *Client) note(ctx context.Context, err error) {
 		return
 	}
 	c.pause = min(max(2*was, firstPause), longestPause)
-	c.until = time.Now().Add(c.pause)
+	c.until = time.Now().Round(0).Add(c.pause)
 	if was == 0 {
 		c.o.Log.WarnContext(ctx, "the live view can't be reached: nothing is lost, and the database does its part", "error", err)
 	}
