@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/coordinate"
@@ -41,8 +42,8 @@ type Tick struct {
 	// Workspace is the workspace whose cycle runs. Empty means every workspace.
 	Workspace db.Workspace
 	// Slot is the scheduled time. A scheduled tick has two passes, of which the second begins half a
-	// minute after the first, because a schedule has no shorter interval than a minute. The zero time
-	// means one pass.
+	// minute after the first, because a schedule has no shorter interval than a minute. The second is left out
+	// for a single workspace that has nothing to watch. The zero time means one pass.
 	Slot time.Time
 	// Scheduled says that a tick without a slot is not by hand: a schedule finer than a minute has no slots.
 	Scheduled bool
@@ -64,6 +65,8 @@ type Report struct {
 	Busy       int   `json:"busy"`             // workspaces whose cycle another process ran
 	Fanned     int   `json:"fanned,omitempty"` // workspaces that were handed to invocations of their own
 	DurationMS int64 `json:"durationMs"`
+
+	idle int // workspaces in which there was nothing to watch
 }
 
 const (
@@ -97,7 +100,7 @@ func (c *Coordinator) Run(ctx context.Context, t Tick) (r Report, err error) {
 		}
 		failed := c.pass(ctx, t, &r)
 		err = cmp.Or(failed, err)
-		if r.Passes++; errors.Is(failed, db.ErrUnavailable) || r.Fanned > 0 {
+		if r.Passes++; errors.Is(failed, db.ErrUnavailable) || r.Fanned > 0 || t.Workspace != "" && r.idle > 0 {
 			break
 		}
 	}
@@ -163,7 +166,14 @@ func (c *Coordinator) workspaces(ctx context.Context, t Tick) ([]db.Workspace, e
 // all runs one cycle of each workspace, or has invocations of their own do so where there are many. It
 // returns the workspaces whose cycles are to be tried again.
 func (c *Coordinator) all(ctx context.Context, t Tick, due []db.Workspace, r *Report) (again []db.Workspace, err error) {
-	atOnce, do := cycledAtOnce, c.one
+	var idle atomic.Int32
+	atOnce, do := cycledAtOnce, func(ctx context.Context, one Tick) error {
+		found, err := c.Once(ctx, one.Workspace, one.why())
+		if err == nil && !watched(found) {
+			idle.Add(1)
+		}
+		return err
+	}
 	if c.Fan != nil && len(due) > inLine {
 		atOnce, do = fannedAtOnce, func(ctx context.Context, one Tick) error { return c.Fan(ctx, one) }
 	}
@@ -181,6 +191,7 @@ func (c *Coordinator) all(ctx context.Context, t Tick, due []db.Workspace, r *Re
 		})
 	}
 	working.Wait()
+	r.idle += int(idle.Load())
 	var named []error
 	for i, err := range errs {
 		_, busy := errors.AsType[*lane.BusyError](err)
@@ -216,11 +227,9 @@ func (c *Coordinator) guarded(ctx context.Context, t Tick, do func(context.Conte
 	return nil
 }
 
-// one runs one cycle of a workspace.
-func (c *Coordinator) one(ctx context.Context, t Tick) error {
-	_, err := c.Once(ctx, t.Workspace, t.why())
-	return err
-}
+// watched reports whether a workspace has agents or tasks whose time may come before the next tick. Others hold no
+// invocation of their own for a second pass: where there are many workspaces, each would have one.
+func watched(r coordinate.Report) bool { return r.Healthy+r.Stale+r.Gone+r.Pending+r.Running+r.Commands > 0 }
 
 // Once runs one cycle of a workspace, counts it, and logs what it did. It returns a [lane.BusyError] if
 // another process runs one. What a cycle did before one of its rounds failed counts, too. Once is called

@@ -32,7 +32,7 @@ func of(cycle func(context.Context, db.Workspace, string) error) *Coordinator {
 	return &Coordinator{
 		Parts: &parts.Parts{Log: slog.New(slog.DiscardHandler), Traces: trace.NewSource(time.Now, rand.Reader)},
 		Cycle: func(ctx context.Context, ws db.Workspace, why string) (coordinate.Report, error) {
-			return coordinate.Report{}, cycle(ctx, ws, why)
+			return coordinate.Report{Healthy: 1}, cycle(ctx, ws, why)
 		},
 	}
 }
@@ -72,6 +72,24 @@ func TestAScheduledTickHasTwoPasses(t *testing.T) {
 		if err != nil || !slices.Equal(begun, c.want) || r.Passes != len(c.want) || r.Cycles != len(c.want) {
 			t.Errorf("%+v: cycles at %v, %+v, %v", c.tick, begun, r, err)
 		}
+	}
+}
+
+// TestAWorkspaceWithoutAgentsAndTasksHoldsNoInvocation: where there are many workspaces, each has an invocation of
+// its own, which would wait for half of each minute.
+func TestAWorkspaceWithoutAgentsAndTasksHoldsNoInvocation(t *testing.T) {
+	for _, has := range []coordinate.Report{{Rounds: 1}, {Rounds: 1, Healthy: 1}, {Rounds: 1, Pending: 1}, {Rounds: 1, Running: 1}, {Rounds: 1, Stale: 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := of(nil)
+			c.Cycle = func(context.Context, db.Workspace, string) (coordinate.Report, error) { return has, nil }
+			want := 2
+			if has.Healthy+has.Stale+has.Pending+has.Running == 0 {
+				want = 1
+			}
+			if r, err := c.Run(t.Context(), Tick{Workspace: ws, Slot: slot}); err != nil || r.Passes != want || r.Cycles != want {
+				t.Errorf("%+v: %+v, %v", has, r, err)
+			}
+		})
 	}
 }
 
