@@ -29,7 +29,8 @@ UPDATE agents AS a SET
   status = c.becomes, health = coalesce(c.health, a.health), coordinator_enabled = a.coordinator_enabled AND NOT c.pause,
   idle_since = CASE WHEN c.becomes = 'IDLE' THEN coalesce(a.idle_since, lk_now()) WHEN c.becomes = 'WORKING' THEN NULL ELSE a.idle_since END,
   terminated_at = CASE WHEN c.becomes = 'TERMINATED' THEN lk_now() ELSE a.terminated_at END,
-  termination_reason = coalesce(c.reason, a.termination_reason), updated_at = lk_now()
+  termination_reason = coalesce(c.reason, a.termination_reason), updated_at = lk_now(),
+  version = a.version + CAST(a.coordinator_enabled AND c.pause AS integer)
   FROM (SELECT * FROM jsonb_to_recordset(CAST($2 AS jsonb)) c (id uuid, was text, becomes text, health text, pause boolean, reason text)
          LIMIT jsonb_array_length(CAST($2 AS jsonb))) c
  WHERE a.workspace_id = $1 AND a.id = c.id AND a.status = c.was;

@@ -228,6 +228,15 @@ func (w world) status(t testing.TB, agent string) (s agent.Status) {
 	return s
 }
 
+func (w world) agentOf(t testing.TB, id string) agent.Agent {
+	t.Helper()
+	is, err := w.agents.Get(t.Context(), w.Workspace, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return is
+}
+
 // sound fails the test if a task has two attempts at once or an agent more tasks than it takes.
 func (w world) sound(t testing.TB) {
 	t.Helper()

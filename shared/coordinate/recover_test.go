@@ -492,11 +492,15 @@ func TestCommandsAreCarriedOut(t *testing.T) {
 			t.Fatalf("reassigned: %+v", is)
 		}
 		w.claim(t, of[1])
+		version := w.agentOf(t, of[0]).Version
 		order(coordinate.Command{Name: coordinate.PauseAgent, Agent: of[0]})
 		order(coordinate.Command{Name: coordinate.DrainAgent, Agent: of[1], Reason: "too slow"})
 		w.create(t, draft("waits"))
 		if r := w.cycle(t); r.Assigned != 0 || r.Commands != 2 || w.status(t, of[1]) != agent.Draining {
 			t.Errorf("%+v, %s", r, w.status(t, of[1]))
+		}
+		if is := w.agentOf(t, of[0]); is.CoordinatorEnabled || is.Version != version+1 { // who read it before does not undo it
+			t.Errorf("paused: %v, version %d after %d", !is.CoordinatorEnabled, is.Version, version)
 		}
 		if err := w.complete(t, id, 2); err != nil {
 			t.Fatal(err)
