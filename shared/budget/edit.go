@@ -85,8 +85,8 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, id string, version int, a 
 }
 
 // Reallocate moves tokens that are neither consumed nor reserved from one budget to another, and
-// returns both. Errors: [ErrNotFound], [InvalidError], and a [RefusedError] when the source has
-// fewer tokens.
+// returns both. What a period that is over has left stays with it. Errors: [ErrNotFound], [InvalidError],
+// and a [RefusedError] when the source has fewer tokens.
 func (s *Store) Reallocate(ctx context.Context, tx *db.Tx, from, to string, amount int64) (source, target Budget, err error) {
 	if err := within("amount", amount, 1, MaxTokens); err != nil {
 		return source, target, err
@@ -101,6 +101,9 @@ func (s *Store) Reallocate(ctx context.Context, tx *db.Tx, from, to string, amou
 	}
 	if source, target, err = pair(found, from, to); err != nil {
 		return source, target, err
+	}
+	if !source.now.Before(source.End) && target.now.Before(target.End) {
+		return source, target, &InvalidError{"from", "must not be a budget whose period is over"}
 	}
 	if left := source.Tokens.Remaining(); left < amount {
 		return source, target, &RefusedError{Scope: source.Scope, ScopeID: source.ScopeID, Remaining: max(0, left), FreesAt: source.End}

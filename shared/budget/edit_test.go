@@ -136,16 +136,20 @@ func TestReallocate(t *testing.T) {
 			t.Errorf("they are %+v and %+v", source, target)
 		}
 		w.reserve(t, request("b", 600))
+		old := w.month(budget.Agent, "a", 1000)
+		old.Start, old.End = old.Start.AddDate(-1, 0, 0), old.End.AddDate(-1, 0, 0)
+		over := w.create(t, old)
 		for name, c := range map[string]struct {
 			from, to string
 			amount   int64
 			want     func(error) bool
 		}{
-			"nothing":     {a.ID, b.ID, 0, isInvalid},
-			"backwards":   {a.ID, b.ID, -5, isInvalid},
-			"to itself":   {a.ID, a.ID, 1, isInvalid},
-			"to nobody":   {a.ID, uuid.NewString(), 1, func(err error) bool { return errors.Is(err, budget.ErrNotFound) }},
-			"of nobody's": {uuid.NewString(), a.ID, 1, func(err error) bool { return errors.Is(err, budget.ErrNotFound) }},
+			"nothing":      {a.ID, b.ID, 0, isInvalid},
+			"what expired": {over.ID, b.ID, 1, isInvalid},
+			"backwards":    {a.ID, b.ID, -5, isInvalid},
+			"to itself":    {a.ID, a.ID, 1, isInvalid},
+			"to nobody":    {a.ID, uuid.NewString(), 1, func(err error) bool { return errors.Is(err, budget.ErrNotFound) }},
+			"of nobody's":  {uuid.NewString(), a.ID, 1, func(err error) bool { return errors.Is(err, budget.ErrNotFound) }},
 		} {
 			if _, _, err := w.reallocate(t, c.from, c.to, c.amount); !c.want(err) {
 				t.Errorf("%s: %v", name, err)
