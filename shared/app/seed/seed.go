@@ -150,7 +150,7 @@ type demoObjective struct {
 }
 
 // Seed creates the default workspace. If seeds has an owner, it creates the workspace's first
-// owner, unless there is one. If seeds asks for the demo, it adds the demo content. It reports
+// owner, unless there is one. If seeds asks for the demo, it adds the demo content, once. It reports
 // whether it created an owner. A repeated call changes nothing. An invalid e-mail address returns
 // an [*auth.FieldError]. Seed is called after the migrations, by functions/migrate and by the local
 // runner.
@@ -197,6 +197,13 @@ func seedDemo(ctx context.Context, core *app.Core, objectives *objective.Store, 
 		return fmt.Errorf("read the demo content: %w", err)
 	}
 	ctx = trace.With(ctx, core.Traces.New(trace.Operate))
+	agents, err := agent.New(core.DB, core.IDs)
+	if err != nil {
+		return err
+	}
+	if there, err := hasAgent(ctx, agents); err != nil || there {
+		return err // what a person has removed since stays away
+	}
 	for _, o := range content.Objectives {
 		request := lane.Request{Workspace: workspace.Default, Lane: lane.Objective(o.ID), Holder: "seed"}
 		err := lanes.Do(ctx, request, lane.Wait{}, func(ctx context.Context, hold *lane.Hold) error {
@@ -206,28 +213,26 @@ func seedDemo(ctx context.Context, core *app.Core, objectives *objective.Store, 
 			return fmt.Errorf("seed the demo: %w", err)
 		}
 	}
-	if err := errors.Join(seedRest(ctx, core, content), seedAgent(ctx, core), seedTasks(ctx, core, content.Tasks)); err != nil {
+	if err := errors.Join(seedRest(ctx, core, content), seedTasks(ctx, core, content.Tasks)); err != nil {
 		return fmt.Errorf("seed the demo: %w", err)
 	}
-	return nil
+	return seedAgent(ctx, core, agents) // last: where it is, all the rest has been
 }
 
 // demoTasksAtOnce is how many tasks the agent of the demo does at once.
 const demoTasksAtOnce = 2
 
-// seedAgent registers the agent of the demo, unless it is there, started by the built-in worker.
-func seedAgent(ctx context.Context, core *app.Core) error {
-	agents, err := agent.New(core.DB, core.IDs)
-	if err != nil {
-		return err
-	}
+// hasAgent reports whether the agent of the demo is there, started by the built-in worker, or was.
+func hasAgent(ctx context.Context, agents *agent.Store) (bool, error) {
 	is, err := agents.Get(ctx, workspace.Default, DemoAgent)
-	switch {
-	case err != nil && !errors.Is(err, db.ErrNoRows):
-		return err
-	case err == nil && (is.Spawner == agent.SpawnBuiltin || is.Status == agent.Terminated):
-		return nil
+	if errors.Is(err, db.ErrNoRows) {
+		return false, nil
 	}
+	return err == nil && (is.Spawner == agent.SpawnBuiltin || is.Status == agent.Terminated), err
+}
+
+// seedAgent registers the agent of the demo, started by the built-in worker.
+func seedAgent(ctx context.Context, core *app.Core, agents *agent.Store) error {
 	return core.DB.Tx(ctx, workspace.Default, func(ctx context.Context, tx *db.Tx) error {
 		_, _, err := agents.Register(ctx, tx, agent.Agent{
 			ID: DemoAgent, Name: "worker", Capabilities: []string{DemoCapability}, CoordinatorEnabled: true, MaxConcurrentTasks: demoTasksAtOnce,

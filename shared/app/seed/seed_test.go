@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"testing/fstest"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app/seed"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -45,6 +47,32 @@ func TestADemoThatIsWorkedOnIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	again()
+}
+
+// TestWhatWasRemovedFromTheDemoStaysAway: each new version's deployment seeds again.
+func TestWhatWasRemovedFromTheDemoStaysAway(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	core := coreOn(e)
+	removed := "00000000-0000-7000-8000-0000000d0001"
+	var q struct{ Remove db.Query }
+	text := "-- name: Remove\nDELETE FROM agent_objectives WHERE workspace_id = $1 AND id = $2;\n"
+	if err := db.Load(fstest.MapFS{"test.sql": {Data: []byte(text)}}, &q); err != nil {
+		t.Fatal(err)
+	}
+	gone := int64(0)
+	for range 2 {
+		if _, err := seed.Seed(t.Context(), core, app.Seeds{Demo: true}); err != nil {
+			t.Fatal(err)
+		}
+		n, err := e.DB.Exec(t.Context(), workspace.Default, q.Remove, removed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone += n
+	}
+	if gone != 1 {
+		t.Errorf("the objective was there to be removed %d times", gone)
+	}
 }
 
 // TestTheDemoShowsAHeal: the demo's failing skill fails a third time in the first heartbeat, and
