@@ -28,6 +28,15 @@ type Core struct {
 	Traces *trace.Source
 	Meters *observe.Meters // what this process counts
 	Spans  *span.Exporter  // nil: spans are not exported
+	Leave  func()          // closes what else was connected to; nil: nothing was
+}
+
+// Close closes the core's connections. It is called where another core takes its place.
+func (c *Core) Close() error {
+	if c.Leave != nil {
+		c.Leave()
+	}
+	return c.DB.Close()
 }
 
 // NewCore returns a core with the system's clock and randomness over an opened database.

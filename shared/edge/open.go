@@ -99,14 +99,14 @@ func (o *opener[T]) current(ctx context.Context, stale *opened[T]) (*opened[T], 
 	o.spans.SetHeaders(cfg.HeadersOfSpans()) // they may be in a secret
 	with, err := o.build(core)
 	if err != nil {
-		return nil, errors.Join(err, core.DB.Close())
+		return nil, errors.Join(err, core.Close())
 	}
 	before := o.now
 	o.now = &opened[T]{core: core, held: held, read: o.clock(), with: with}
 	if before == nil {
 		return o.now, nil
 	}
-	return o.now, before.core.DB.Close()
+	return o.now, before.core.Close()
 }
 
 // old reports whether the secrets were read more than secretLife ago.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -142,6 +144,29 @@ func TestRotation(t *testing.T) {
 	}
 	if *reads != 2 {
 		t.Errorf("the secret was read %d times", *reads)
+	}
+}
+
+// TestARotationClosesWhatWasOpen: a core whose secrets were rotated keeps no connections when another takes its place.
+func TestARotationClosesWhatWasOpen(t *testing.T) {
+	s, _ := sandbox(t, aSecret)
+	made := 0
+	s.read = func(context.Context, string) (string, error) {
+		return fmt.Sprintf(`{"username":"u","password":"p%d","host":"127.0.0.1","port":1}`, made), nil
+	}
+	var left []int
+	open := newOpener(s, func(core *app.Core) (int, error) {
+		made++
+		n := made
+		core.Leave = func() { left = append(left, n) }
+		return n, nil
+	})
+	now, err := open.current(invocation(t), nil)
+	if err == nil {
+		now, err = open.current(invocation(t), now)
+	}
+	if err != nil || now.with != 2 || !slices.Equal(left, []int{1}) {
+		t.Errorf("core %d, left %v, %v", now.with, left, err)
 	}
 }
 

@@ -40,6 +40,7 @@ func Of(s *wire.Surfaces) (*Backend, error) {
 	}
 	s.State = live.NewBoth(far, near)
 	s.Live = &live.Rebuilder{From: far, Events: s.Events, To: near, Log: s.Log}
+	s.Core.Leave = func() { _ = near.Close() } // it keeps nothing
 	return &Backend{Check: near.Check, redis: near}, nil
 }
 
