@@ -81,14 +81,15 @@ func (r *round) assignDue(ctx context.Context, tx Tx) error {
 	}
 	due = money.pace(due)
 	hidden := longest(due) == deep
-	given, refused := p.match(due, money.limit(most), money.hold)
+	given, refused, crowded := p.match(due, money.limit(most), money.hold)
 	r.report.Refused = refused
 	r.report.Assigned, r.report.Spawned = len(given), map[string]int{}
 	for _, a := range given {
 		r.report.Spawned[string(a.to.Spawner)]++
 	}
 	r.hides = hidden && refused > 0 && len(given) < money.limit(most) && r.spare < widerSpare
-	r.again = r.again || r.hides || len(given) == mostAssigned
+	behind := hidden && crowded > 0 && len(given) < money.limit(most) // the next round leaves out what waits for its thread
+	r.again = r.again || r.hides || behind || len(given) == mostAssigned
 	if len(given) == 0 {
 		return nil
 	}

@@ -112,7 +112,7 @@ func (c *Coordinator) claimDue(ctx context.Context, tx Tx, p *pool, served []str
 		return none, false, errMoved // other claims have locked all of them
 	}
 	at := slices.IndexFunc(due, func(t candidate) bool { return t.ID == picked[0] })
-	list, _ := p.match(due[at:at+1], 1, money.hold)
+	list, _, _ := p.match(due[at:at+1], 1, money.hold)
 	if len(list) == 0 {
 		return none, false, nil
 	}

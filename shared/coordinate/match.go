@@ -235,14 +235,16 @@ func (p *pool) take(w *worker) {
 
 // match gives the candidates, in their order, to the agents. hold reserves the money for an attempt, or
 // says why it can't. An agent without budget leaves the task to the others; a task that can't be paid
-// waits and blocks nobody behind it. limit bounds the assignments.
-func (p *pool) match(due []candidate, limit int, hold func(assignment) error) (out []assignment, refused int) {
+// waits and blocks nobody behind it. limit bounds the assignments. refused counts the tasks that can't be paid, crowded
+// those whose thread goes to a task before them.
+func (p *pool) match(due []candidate, limit int, hold func(assignment) error) (out []assignment, refused, crowded int) {
 	threads := map[string]bool{}
 	for _, t := range due {
 		if len(out) >= limit {
 			break
 		}
 		if t.Thread != "" && threads[t.Thread] {
+			crowded++
 			continue
 		}
 		w, err := p.payable(t, hold)
@@ -258,7 +260,7 @@ func (p *pool) match(due []candidate, limit int, hold func(assignment) error) (o
 		p.take(w)
 		out = append(out, assignment{t, w})
 	}
-	return out, refused
+	return out, refused, crowded
 }
 
 // payable returns the best agent for a task whose money could be held: nil if there is none, with the

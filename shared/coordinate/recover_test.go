@@ -550,6 +550,25 @@ func TestOneTaskPerThread(t *testing.T) {
 	})
 }
 
+// TestAThreadHidesNoOtherTasks: what waits for its thread at the head of a queue holds nobody up behind it.
+func TestAThreadHidesNoOtherTasks(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		thread := ids()
+		w.exec(t, w.q.Thread, thread, "ada")
+		w.register(t, agent.Agent{Name: "a", MaxConcurrentTasks: 2})
+		of := make([]task.Task, 70)
+		for i := range of {
+			of[i] = draft("of the thread")
+			of[i].Thread = thread
+		}
+		w.create(t, of...)
+		other := w.create(t, draft("other"))[0]
+		if r := w.cycle(t); r.Assigned != 2 || w.get(t, other).Status != task.Assigned {
+			t.Errorf("assigned %d, the other task is %s", r.Assigned, w.get(t, other).Status)
+		}
+	})
+}
+
 // TestAMassDisappearanceInTwoCyclesIsNobodysFault loses three agents in one cycle and the other three in the next, because
 // their last heartbeats were 20 seconds apart.
 func TestAMassDisappearanceInTwoCyclesIsNobodysFault(t *testing.T) {
