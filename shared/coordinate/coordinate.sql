@@ -96,12 +96,12 @@ DELETE FROM coordinator_logs WHERE workspace_id = $1 AND id IN (
 DELETE FROM coordinator_commands WHERE workspace_id = $1 AND done_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)));
 
 -- name: Oldest
--- The oldest assignment of an agent that it has not begun. What a start is stored for, the started
--- session does.
+-- The oldest assignment of an agent that it has not begun: one that drains still does what it was given. What a start
+-- is stored for, the started session does.
 SELECT t.id, t.attempt
   FROM agents a
   JOIN agent_tasks t ON t.workspace_id = a.workspace_id AND t.agent_id = a.id AND t.status = 'ASSIGNED'
- WHERE a.workspace_id = $1 AND a.id = $2 AND a.status IN ('IDLE', 'WORKING', 'DEGRADED')
+ WHERE a.workspace_id = $1 AND a.id = $2 AND a.status IN ('IDLE', 'WORKING', 'DEGRADED', 'DRAINING')
    AND NOT EXISTS (SELECT 1 FROM outbox o
                     WHERE o.workspace_id = $1 AND o.key = 'task:' || CAST(t.id AS text) || ':' || CAST(t.attempt AS text))
  ORDER BY t.assigned_at, t.id

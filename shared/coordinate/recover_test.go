@@ -356,6 +356,37 @@ func TestADrainIsNotForgotten(t *testing.T) {
 	})
 }
 
+// TestAnAgentThatDrainsDoesWhatItWasGiven, also what it has not begun, and nothing further.
+func TestAnAgentThatDrainsDoesWhatItWasGiven(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.register(t, agent.Agent{Name: "a"})[0]
+		given := w.create(t, draft("given"))[0]
+		if r := w.cycle(t); r.Assigned != 1 {
+			t.Fatalf("%+v", r)
+		}
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.c.Command(ctx, tx, coordinate.Command{Name: coordinate.DrainAgent, Agent: a, Actor: "user:ada"})
+			return err
+		})
+		w.create(t, draft("waits"))
+		if w.cycle(t); w.status(t, a) != agent.Draining {
+			t.Fatalf("it is %s", w.status(t, a))
+		}
+		if is := w.claim(t, a); is.ID != given {
+			t.Errorf("claimed %q", is.Title)
+		}
+		if _, ok, err := w.c.Claim(t.Context(), w.Workspace, a, ""); ok || err != nil {
+			t.Errorf("a further task: %v, %v", ok, err)
+		}
+		if err := w.complete(t, given, 1); err != nil {
+			t.Fatal(err)
+		}
+		if w.cycle(t); w.status(t, a) != agent.Terminated {
+			t.Errorf("at the end it is %s", w.status(t, a))
+		}
+	})
+}
+
 // TestRetriesEnd has the agent of a task without retries die.
 func TestRetriesEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
