@@ -68,7 +68,8 @@ func TestADumpIsRestored(t *testing.T) {
 	if diff := cmp.Diff(of(owner), of(restored), cmp.AllowUnexported(content{}, table{}, column{})); diff != "" {
 		t.Errorf("what was restored is not the same (- before, + after):\n%s", diff)
 	}
-	const hidden = "SELECT (SELECT count(*) FROM events WHERE xid >= lk_settled()) + (SELECT count(*) FROM agent_automations WHERE event_xid > 0)"
+	const hidden = `SELECT (SELECT count(*) FROM events WHERE xid >= lk_settled())
+	  + (SELECT count(*) FROM agent_automations WHERE event_xid > 0)`
 	if n := one[int](t, restored, hidden); n == 0 {
 		t.Error("no number is ahead of the server: the last command has nothing to do")
 	}
