@@ -229,7 +229,9 @@ func (c *Coordinator) guarded(ctx context.Context, t Tick, do func(context.Conte
 
 // watched reports whether a workspace has agents or tasks whose time may come before the next tick. Others hold no
 // invocation of their own for a second pass: where there are many workspaces, each would have one.
-func watched(r coordinate.Report) bool { return r.Healthy+r.Stale+r.Gone+r.Pending+r.Running+r.Commands > 0 }
+func watched(r coordinate.Report) bool {
+	return r.Healthy+r.Stale+r.Gone+r.Pending+r.Running+r.Commands > 0
+}
 
 // Once runs one cycle of a workspace, counts it, and logs what it did. It returns a [lane.BusyError] if
 // another process runs one. What a cycle did before one of its rounds failed counts, too. Once is called
