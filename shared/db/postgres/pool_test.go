@@ -29,8 +29,10 @@ func TestAFreezeCountsAsIdle(t *testing.T) {
 	}
 	e := &engine{idle: time.Hour}
 	e.pool, err = puddle.NewPool(&puddle.Config[*conn]{
-		Constructor: func(context.Context) (*conn, error) { return &conn{PgConn: made, statements: statements{direct: true}}, nil },
-		MaxSize:     1,
+		Constructor: func(context.Context) (*conn, error) {
+			return &conn{PgConn: made, statements: statements{direct: true}}, nil
+		},
+		MaxSize: 1,
 	})
 	if err != nil {
 		t.Fatal(err)
