@@ -17,9 +17,12 @@ SELECT b.id FROM usage_budgets b WHERE b.workspace_id = $1 AND b.id IN ($2, $3) 
 SELECT b.id
   FROM usage_budgets b
  WHERE b.workspace_id = $1
-   AND (b.id IN (SELECT r.budget_id FROM usage_reservations r WHERE r.workspace_id = $1 AND r.id = $2)
-     OR b.scope = 'skill' AND b.scope_id IN (SELECT jsonb_array_elements_text(CAST($3 AS jsonb)))
-        AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now()))
+   AND b.id = ANY (ARRAY(
+     SELECT r.budget_id FROM usage_reservations r WHERE r.workspace_id = $1 AND r.id = $2
+      UNION ALL
+     SELECT k.id FROM usage_budgets k
+      WHERE k.workspace_id = $1 AND k.scope = 'skill' AND k.scope_id IN (SELECT jsonb_array_elements_text(CAST($3 AS jsonb)))
+        AND k.period_start <= (SELECT lk_now()) AND k.period_end > (SELECT lk_now())))
  ORDER BY b.id
    FOR NO KEY UPDATE;
 
@@ -101,15 +104,22 @@ SELECT to_char(u.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), CAST(sum(u.tokens
  GROUP BY 1
  ORDER BY 1;
 
+-- part: scopes
+-- The scopes in $2. Row-level security keeps Postgres from an index where a column is compared with what it takes out of
+-- JSON in the same condition, so the list, whose limit says how long it is, is read by itself; so it is below.
+(SELECT i ->> 0 AS scope, i ->> 1 AS scope_id FROM jsonb_array_elements(CAST($2 AS jsonb)) i
+          LIMIT jsonb_array_length(CAST($2 AS jsonb)))
+
 -- name: LockCovers
 -- None while one of the scopes needs its next period: who makes that waits for the workspace's row, and must
 -- not hold a budget that the present holder of that row may want.
 SELECT b.id
-  FROM usage_budgets b
-  JOIN jsonb_array_elements(CAST($2 AS jsonb)) c ON b.scope = c ->> 0 AND b.scope_id = c ->> 1
+  FROM @scopes c
+  JOIN usage_budgets b ON b.scope = c.scope AND b.scope_id = c.scope_id
  WHERE b.workspace_id = $1 AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
    AND NOT EXISTS (
-     SELECT 1 FROM jsonb_array_elements(CAST($2 AS jsonb)) d JOIN usage_budgets o ON o.workspace_id = $1 AND o.scope = d ->> 0 AND o.scope_id = d ->> 1
+     SELECT 1 FROM @scopes d
+       JOIN usage_budgets o ON o.workspace_id = $1 AND o.scope = d.scope AND o.scope_id = d.scope_id
       WHERE o.period_end <= (SELECT lk_now()) AND o.created_by <> 'lanekeeper'
         AND NOT EXISTS (SELECT 1 FROM usage_budgets n WHERE n.workspace_id = $1 AND n.scope = o.scope AND n.scope_id = o.scope_id
                            AND n.period_start > o.period_start AND n.period_start <= (SELECT lk_now())))
@@ -122,8 +132,8 @@ SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.t
        b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
        b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()),
        @behind
-  FROM jsonb_array_elements(CAST($2 AS jsonb)) c
-  JOIN usage_budgets b ON b.scope = c ->> 0 AND b.scope_id = c ->> 1
+  FROM @scopes c
+  JOIN usage_budgets b ON b.scope = c.scope AND b.scope_id = c.scope_id
   LEFT JOIN usage_reservations r
          ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
  WHERE b.workspace_id = $1
@@ -135,9 +145,11 @@ SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.t
 -- name: Planned
 -- Where the next planned period of a scope begins, for the places of the rows in $2 that it cuts short.
 SELECT CAST(c.place - 1 AS integer), min(b.period_start)
-  FROM jsonb_array_elements(CAST($2 AS jsonb)) WITH ORDINALITY c (row, place)
-  JOIN usage_budgets b ON b.scope = c.row ->> 0 AND b.scope_id = c.row ->> 1
-   AND b.period_start < CAST(c.row ->> 3 AS timestamptz) AND b.period_end > CAST(c.row ->> 2 AS timestamptz)
+  FROM (SELECT i.place, i.row ->> 0 AS scope, i.row ->> 1 AS scope_id, CAST(i.row ->> 2 AS timestamptz) AS since,
+               CAST(i.row ->> 3 AS timestamptz) AS until
+          FROM jsonb_array_elements(CAST($2 AS jsonb)) WITH ORDINALITY i (row, place)
+         LIMIT jsonb_array_length(CAST($2 AS jsonb))) c
+  JOIN usage_budgets b ON b.scope = c.scope AND b.scope_id = c.scope_id AND b.period_start < c.until AND b.period_end > c.since
  WHERE b.workspace_id = $1
  GROUP BY c.place;
 
@@ -170,10 +182,11 @@ UPDATE usage_budgets SET
 
 -- name: HoldAttempts
 INSERT INTO usage_reservations (workspace_id, id, budget_id, holder, tokens, micro_usd, created_at, expires_at, task_id, attempt)
-SELECT b.workspace_id, CAST(c ->> 0 AS uuid), b.id, 'task:' || (c ->> 2) || ':' || (c ->> 3), CAST(c ->> 4 AS bigint), CAST(c ->> 5 AS bigint),
-       lk_now(), $3, CAST(c ->> 2 AS uuid), CAST(c ->> 3 AS integer)
-  FROM jsonb_array_elements(CAST($2 AS jsonb)) c
-  JOIN usage_budgets b ON b.workspace_id = $1 AND b.id = CAST(c ->> 1 AS uuid);
+SELECT b.workspace_id, CAST(c.row ->> 0 AS uuid), b.id, 'task:' || (c.row ->> 2) || ':' || (c.row ->> 3), CAST(c.row ->> 4 AS bigint),
+       CAST(c.row ->> 5 AS bigint), lk_now(), $3, CAST(c.row ->> 2 AS uuid), CAST(c.row ->> 3 AS integer)
+  FROM (SELECT i.row, CAST(i.row ->> 1 AS uuid) AS budget FROM jsonb_array_elements(CAST($2 AS jsonb)) i (row)
+         LIMIT jsonb_array_length(CAST($2 AS jsonb))) c
+  JOIN usage_budgets b ON b.workspace_id = $1 AND b.id = c.budget;
 
 -- name: Promise
 -- Only budgets that have as much as is reserved.

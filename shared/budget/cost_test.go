@@ -1,0 +1,36 @@
+package budget_test
+
+import (
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+)
+
+// TestACallReadsItsOwnBudgets and none of the other tasks'.
+func TestACallReadsItsOwnBudgets(t *testing.T) {
+	g := dbtest.NewGrown(t)
+	g.Fill(t, `INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, period_start, period_end, created_by,
+		                           created_at, updated_at)
+		SELECT $1, CAST('00000000-0000-7000-8000-' || lpad(CAST(n AS text), 12, '0') AS uuid), 'task', 'task ' || n, 1000,
+		       lk_now() - interval '1 hour', lk_now() + interval '1 hour', 'ada', lk_now(), lk_now()
+		  FROM generate_series(1, 10000) n`,
+		`INSERT INTO usage_reservations (workspace_id, id, budget_id, holder, tokens, created_at, expires_at)
+		SELECT $1, b.id, b.id, b.scope_id, 1, lk_now(), lk_now() + interval '1 hour'
+		  FROM usage_budgets b
+		 WHERE b.workspace_id = $1`)
+	g.Exec(t, "ANALYZE usage_budgets")
+	g.Exec(t, "ANALYZE usage_reservations")
+	const seventh = "00000000-0000-7000-8000-000000000007"
+	for name, args := range map[string][]any{
+		"budget.LookCovers":   {`[["global",""],["task","task 7"]]`},
+		"budget.LockCovers":   {`[["global",""],["task","task 7"]]`},
+		"budget.Planned":      {`[["task","task 7","2000-01-01T00:00:00Z","2999-01-01T00:00:00Z"]]`},
+		"budget.HoldAttempts": {`[["00000000-0000-7000-9000-000000000000","` + seventh + `","` + seventh + `",2,1,0]]`, db.EndOfTime},
+		"budget.LockReserved": {seventh, `["look"]`},
+	} {
+		if plan := g.Explain(t, name, args...); plan.Pages() > 150 { // with what Postgres looks up for itself
+			t.Errorf("%s reads %d pages: %s", name, plan.Pages(), plan)
+		}
+	}
+}
