@@ -99,6 +99,22 @@ func TestAPageOfThreadsReadsThePageAlone(t *testing.T) {
 	}
 }
 
+// TestASweepReadsNoThreadThatNobodyWaitsFor: it looks at those that have something queued.
+func TestASweepReadsNoThreadThatNobodyWaitsFor(t *testing.T) {
+	g := dbtest.NewGrown(t)
+	g.Fill(t, `INSERT INTO threads (workspace_id, id, channel, address, created_at, updated_at)
+			SELECT $1, ('00000000-0000-7000-8001-' || lpad(i::text, 12, '0'))::uuid, 'test', i::text, lk_now(), lk_now()
+			  FROM generate_series(1, 5000) i`,
+		`INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload, status, max_attempts, due_at, trace_id, created_at, updated_at)
+			SELECT $1, t.id, 'message', 'message:test', t.address, 'thread:' || t.id, 1, '{}', 'queued', 5, lk_now(), 'co_test', lk_now(), lk_now()
+			  FROM threads t
+			 WHERE t.workspace_id = $1 AND t.address = '7'`)
+	g.Exec(t, "ANALYZE threads, outbox")
+	if plan := g.Explain(t, "thread.Forgotten", 50); plan.Rows != 1 || plan.Pages() > 40 {
+		t.Errorf("a sweep that finds %.0f threads reads %d pages: %s", plan.Rows, plan.Pages(), plan)
+	}
+}
+
 // TestWhatEndsAHoldIsPlannedOnce, whether its holder lets go or it is taken away.
 func TestWhatEndsAHoldIsPlannedOnce(t *testing.T) {
 	w := newWorld(t, dbtest.OneConnection(t))

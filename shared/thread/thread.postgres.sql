@@ -66,8 +66,8 @@ WITH RECURSIVE queued AS (
    WHERE p.can_inherit_lock
 )
 SELECT t.id FROM threads t
- WHERE t.workspace_id = $1
-   AND (t.active_execution_id IS NULL AND t.id IN (SELECT q.thread FROM queued q)
+ WHERE t.workspace_id = $1 AND t.id = ANY (ARRAY(SELECT q.thread FROM queued q))
+   AND (t.active_execution_id IS NULL
      OR (t.id IN (SELECT q.thread FROM queued q JOIN above a ON a.asker = q.asker AND a.id = t.active_execution_id)
        OR t.id IN (SELECT q.thread FROM queued q JOIN gone g ON g.asker = q.asker AND g.id = t.active_execution_id))
         AND NOT EXISTS (SELECT FROM outbox o WHERE o.workspace_id = $1 AND o.order_key = 'thread:' || t.id AND o.status IN ('ready', 'sending')))
