@@ -13,10 +13,12 @@ SELECT b.scope_id, b.allocated, b.consumed, b.allocated - b.consumed,
        (SELECT coalesce(CAST(jsonb_agg(w.agent_id) AS text), '[]') FROM (
           SELECT DISTINCT a.agent_id FROM agent_task_attempts a
            WHERE a.workspace_id = $1 AND a.task_id = t.id ORDER BY a.agent_id) w)
-  FROM usage_budgets b
-  JOIN agent_tasks t ON t.workspace_id = b.workspace_id AND t.completed_at IS NULL AND t.failed_at IS NULL
-   AND t.id = CASE WHEN b.scope_id ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN CAST(b.scope_id AS uuid) END
- WHERE b.workspace_id = $1 AND b.scope = 'task' AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
+  FROM (SELECT o.id, CAST(o.id AS text) AS scope_id FROM agent_tasks o
+         WHERE o.workspace_id = $1 AND o.status IN ('PENDING', 'ASSIGNED', 'RUNNING', 'PAUSED', 'ABORTED')
+           AND o.completed_at IS NULL AND o.failed_at IS NULL
+        OFFSET 0) t
+  JOIN usage_budgets b ON b.workspace_id = $1 AND b.scope = 'task' AND b.scope_id = t.scope_id
+ WHERE b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
  ORDER BY b.updated_at DESC, b.id
  LIMIT $2;
 

@@ -12,7 +12,8 @@ SELECT b.scope_id, b.allocated, b.consumed, b.allocated - b.consumed,
           SELECT DISTINCT a.agent_id FROM agent_task_attempts a
            WHERE a.workspace_id = $1 AND a.task_id = t.id ORDER BY a.agent_id) w)
   FROM usage_budgets b
-  JOIN agent_tasks t ON t.workspace_id = b.workspace_id AND t.id = b.scope_id AND t.completed_at IS NULL AND t.failed_at IS NULL
+  JOIN agent_tasks t ON t.workspace_id = b.workspace_id AND t.id = b.scope_id
+   AND t.status IN ('PENDING', 'ASSIGNED', 'RUNNING', 'PAUSED', 'ABORTED') AND t.completed_at IS NULL AND t.failed_at IS NULL
  WHERE b.workspace_id = $1 AND b.scope = 'task' AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
  ORDER BY b.updated_at DESC, b.id
  LIMIT $2;
