@@ -122,10 +122,10 @@ SELECT w.task_id, w.depends_on, CASE WHEN o.cancelled OR o.status IN ('FAILED', 
 -- name: WaitingOf
 SELECT d.task_id, d.depends_on, CASE WHEN o.cancelled OR o.status IN ('FAILED', 'ARCHIVED') THEN 'dead'
                                      WHEN o.status IN ('PENDING', 'PAUSED', 'ABORTED') THEN 'waits' ELSE 'works' END
-  FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i (id)
-  JOIN agent_task_dependencies d ON d.workspace_id = $1 AND d.task_id = CAST(i.id AS uuid)
+  FROM agent_task_dependencies d
   JOIN agent_tasks o ON o.workspace_id = $1 AND o.id = d.depends_on
- WHERE o.completed_at IS NULL;
+ WHERE d.workspace_id = $1 AND d.task_id = ANY (ARRAY(SELECT CAST(i AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i))
+   AND o.completed_at IS NULL;
 
 -- name: Move
 UPDATE agent_tasks AS t SET

@@ -22,3 +22,18 @@ func TestTheWaitingGraphIsReadInOneGo(t *testing.T) {
 		}
 	}
 }
+
+// TestTheDependenciesOfATaskAreReadByThemselves, however many others there are.
+func TestTheDependenciesOfATaskAreReadByThemselves(t *testing.T) {
+	g := dbtest.NewGrown(t)
+	g.Fill(t, `INSERT INTO agent_tasks (workspace_id, id, title, created_by, created_at, updated_at)
+		SELECT $1, CAST('00000000-0000-7000-8000-' || lpad(CAST(n AS text), 12, '0') AS uuid), 'x', 'ada', lk_now(), lk_now()
+		  FROM generate_series(0, 5000) n`,
+		`INSERT INTO agent_task_dependencies (workspace_id, task_id, depends_on)
+		SELECT $1, t.id, '00000000-0000-7000-8000-000000000000' FROM agent_tasks t
+		 WHERE t.workspace_id = $1 AND t.id <> '00000000-0000-7000-8000-000000000000'`)
+	g.Exec(t, "ANALYZE agent_tasks, agent_task_dependencies")
+	if plan := g.Explain(t, "coordinate.WaitingOf", `["00000000-0000-7000-8000-000000000007"]`); plan.Rows != 1 || plan.Pages() > 20 {
+		t.Errorf("the %.0f dependencies of a task are read with %d pages: %s", plan.Rows, plan.Pages(), plan)
+	}
+}
