@@ -1,7 +1,9 @@
 -- part: UsedInScope
+-- Since a time, and until now: of times without an end Postgres expects a third of the table, and reads all of it.
 SELECT l.created_at, l.total_tokens AS tokens, l.cost_micro_usd AS micro_usd
          FROM usage_budgets b
          JOIN agent_usage_logs l ON l.workspace_id = b.workspace_id AND l.created_at >= (SELECT since FROM w)
+          AND l.created_at <= (SELECT lk_now())
         WHERE b.workspace_id = $1 AND b.id = $2
           AND CASE b.scope
               WHEN 'global' THEN ''
@@ -14,6 +16,7 @@ SELECT l.created_at, l.total_tokens AS tokens, l.cost_micro_usd AS micro_usd
        SELECT s.created_at, s.input_tokens + s.output_tokens + s.cache_read_tokens + s.cache_write_tokens, s.cost_micro_usd
          FROM usage_budgets b
          JOIN agent_usage_by_skill s ON s.workspace_id = b.workspace_id AND s.skill_name = b.scope_id AND s.created_at >= (SELECT since FROM w)
+          AND s.created_at <= (SELECT lk_now())
         WHERE b.workspace_id = $1 AND b.id = $2 AND b.scope = 'skill';
 
 -- part: behind

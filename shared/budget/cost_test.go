@@ -2,6 +2,7 @@ package budget_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -32,5 +33,24 @@ func TestACallReadsItsOwnBudgets(t *testing.T) {
 		if plan := g.Explain(t, name, args...); plan.Pages() > 150 { // with what Postgres looks up for itself
 			t.Errorf("%s reads %d pages: %s", name, plan.Pages(), plan)
 		}
+	}
+}
+
+// TestTheUsageOfADayIsReadByItself, and not that of all days.
+func TestTheUsageOfADayIsReadByItself(t *testing.T) {
+	g := dbtest.NewGrown(t)
+	g.Exec(t, "ALTER TABLE agent_usage_logs DISABLE TRIGGER USER")
+	g.Fill(t, `INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, period_start, period_end, created_by,
+		                           created_at, updated_at)
+		VALUES ($1, '00000000-0000-7000-8000-000000000007', 'agent', 'operator', 1000, lk_now() - interval '1 hour',
+		        lk_now() + interval '1 hour', 'ada', lk_now(), lk_now())`,
+		`INSERT INTO agent_usage_logs (workspace_id, id, trace_id, agent, surface, operation, model, input_tokens, output_tokens,
+		                              cache_read_tokens, cache_write_tokens, created_at)
+		SELECT $1, gen_random_uuid(), 'op_1', 'operator', 'op', 'reason', 'some', 1, 1, 0, 0, lk_now() - n * interval '5 minutes'
+		  FROM generate_series(1, 20000) n`)
+	g.Exec(t, "ANALYZE usage_budgets, agent_usage_logs")
+	plan := g.Explain(t, "budget.Burn", "00000000-0000-7000-8000-000000000007", 24*time.Hour.Milliseconds())
+	if plan.Pages() > 100 {
+		t.Errorf("it reads %d pages: %s", plan.Pages(), plan)
 	}
 }
