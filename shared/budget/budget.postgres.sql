@@ -219,14 +219,16 @@ UPDATE usage_budgets SET
  WHERE workspace_id = $1 AND usage_budgets.id = live.id;
 
 -- name: Learn
--- Types of which a task was finished since they were last looked at, by their last 200.
+-- Types of which a task was finished since they were last looked at, and until now, by their last 200: of times without an
+-- end Postgres expects a third of the table, and reads all of it.
 INSERT INTO usage_corrections (workspace_id, task_type, samples, permille, learned_at)
 SELECT CAST($1 AS uuid), m.task_type, max(m.n), CAST(avg(m.ratio) AS bigint), lk_now()
   FROM (SELECT f.task_type, e.ratio, row_number() OVER (PARTITION BY f.task_type ORDER BY e.ratio) AS place,
                count(*) OVER (PARTITION BY f.task_type) AS n
           FROM (SELECT DISTINCT task_type FROM usage_estimates
                  WHERE workspace_id = $1 AND finished_at > (SELECT lk_plus(coalesce(max(learned_at), '2000-01-01'), -600000)
-                                                              FROM usage_corrections WHERE workspace_id = $1)) f
+                                                              FROM usage_corrections WHERE workspace_id = $1)
+                   AND finished_at <= (SELECT lk_now())) f
          CROSS JOIN LATERAL (SELECT e.used * 1000.0 / (e.complexity * CAST($2 AS bigint)) AS ratio
                                FROM usage_estimates e
                               WHERE e.workspace_id = $1 AND e.task_type = f.task_type AND e.finished_at IS NOT NULL

@@ -54,3 +54,19 @@ func TestTheUsageOfADayIsReadByItself(t *testing.T) {
 		t.Errorf("it reads %d pages: %s", plan.Pages(), plan)
 	}
 }
+
+// TestACycleLearnsFromWhatWasFinishedSince it learned before, and reads no other estimate.
+func TestACycleLearnsFromWhatWasFinishedSince(t *testing.T) {
+	g := dbtest.NewGrown(t)
+	g.Exec(t, "ALTER TABLE agent_tasks DISABLE TRIGGER USER")
+	g.Fill(t, `INSERT INTO agent_tasks (workspace_id, id, title, status, completed_at, created_by, created_at, updated_at)
+		SELECT $1, gen_random_uuid(), 'x', 'COMPLETED', lk_now() - n * interval '1 hour', 'ada', lk_now(), lk_now()
+		  FROM generate_series(1, 10000) n`,
+		`INSERT INTO usage_estimates (workspace_id, task_id, task_type, complexity, estimated, used, finished_at)
+		SELECT $1, t.id, 'some', 1, 1, 1, t.completed_at FROM agent_tasks t WHERE t.workspace_id = $1`,
+		`INSERT INTO usage_corrections (workspace_id, task_type, samples, permille, learned_at) VALUES ($1, 'some', 200, 1000, lk_now())`)
+	g.Exec(t, "ANALYZE usage_estimates, usage_corrections")
+	if plan := g.Explain(t, "budget.Learn", 1000); plan.Pages() > 60 {
+		t.Errorf("it reads %d pages: %s", plan.Pages(), plan)
+	}
+}
