@@ -231,7 +231,7 @@ SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, b.allocated_micro_usd
             WHEN 'agent' THEN CASE WHEN b.scope_id = u.agent || ':' || u.surface THEN b.scope_id ELSE u.agent END
             WHEN 'skill' THEN u.skill
             END = b.scope_id
- WHERE b.workspace_id = $1 AND b.scope <> 'task' AND b.created_by <> 'lanekeeper'
+ WHERE b.workspace_id = $1 AND b.scope IN ('global', 'project', 'milestone', 'agent', 'skill') AND b.created_by <> 'lanekeeper'
    AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
  GROUP BY b.workspace_id, b.id
  ORDER BY CASE b.scope WHEN 'global' THEN 0 ELSE 1 END, b.id DESC

@@ -8,7 +8,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// TestACallReadsItsOwnBudgets and none of the other tasks'.
+// TestACallReadsItsOwnBudgets and none of the other tasks'. An overview reads none of tasks at all.
 func TestACallReadsItsOwnBudgets(t *testing.T) {
 	g := dbtest.NewGrown(t)
 	g.Fill(t, `INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, period_start, period_end, created_by,
@@ -29,6 +29,7 @@ func TestACallReadsItsOwnBudgets(t *testing.T) {
 		"budget.Planned":      {`[["task","task 7","2000-01-01T00:00:00Z","2999-01-01T00:00:00Z"]]`},
 		"budget.HoldAttempts": {`[["00000000-0000-7000-9000-000000000000","` + seventh + `","` + seventh + `",2,1,0]]`, db.EndOfTime},
 		"budget.LockReserved": {seventh, `["look"]`},
+		"budget.Advice":       {24 * time.Hour.Milliseconds(), 50},
 	} {
 		if plan := g.Explain(t, name, args...); plan.Pages() > 150 { // with what Postgres looks up for itself
 			t.Errorf("%s reads %d pages: %s", name, plan.Pages(), plan)
