@@ -13,7 +13,8 @@ func TestAViewReadsNoBudgetOfATaskThatHasEnded(t *testing.T) {
 		SELECT $1, gen_random_uuid(), 'x', CASE WHEN n > 3 THEN 'COMPLETED' ELSE 'PENDING' END, CASE WHEN n > 3 THEN lk_now() END,
 		       'ada', lk_now(), lk_now()
 		  FROM generate_series(1, 5000) n`,
-		`INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, period_start, period_end, created_by, created_at, updated_at)
+		`INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, period_start, period_end, created_by,
+		                           created_at, updated_at)
 		SELECT $1, t.id, 'task', CAST(t.id AS text), 1000, lk_now() - interval '1 hour', lk_now() + interval '1 hour', 'ada',
 		       lk_now(), lk_now()
 		  FROM agent_tasks t

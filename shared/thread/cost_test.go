@@ -105,8 +105,10 @@ func TestASweepReadsNoThreadThatNobodyWaitsFor(t *testing.T) {
 	g.Fill(t, `INSERT INTO threads (workspace_id, id, channel, address, created_at, updated_at)
 			SELECT $1, ('00000000-0000-7000-8001-' || lpad(i::text, 12, '0'))::uuid, 'test', i::text, lk_now(), lk_now()
 			  FROM generate_series(1, 5000) i`,
-		`INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload, status, max_attempts, due_at, trace_id, created_at, updated_at)
-			SELECT $1, t.id, 'message', 'message:test', t.address, 'thread:' || t.id, 1, '{}', 'queued', 5, lk_now(), 'co_test', lk_now(), lk_now()
+		`INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload, status, max_attempts, due_at,
+			                    trace_id, created_at, updated_at)
+			SELECT $1, t.id, 'message', 'message:test', t.address, 'thread:' || t.id, 1, '{}', 'queued', 5, lk_now(),
+			       'co_test', lk_now(), lk_now()
 			  FROM threads t
 			 WHERE t.workspace_id = $1 AND t.address = '7'`)
 	g.Exec(t, "ANALYZE threads, outbox")
