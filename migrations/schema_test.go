@@ -306,3 +306,43 @@ func ask(t testing.TB, pool *sql.DB, query string, row func(*sql.Rows) error, ar
 		t.Fatalf("%s: %v", query, err)
 	}
 }
+
+// TestEveryReferenceHasAnIndex: else the deletion of a row has Postgres read all rows that might refer to it.
+func TestEveryReferenceHasAnIndex(t *testing.T) {
+	rows, err := shared(t).Query(t.Context(), `
+		SELECT c.conrelid::regclass || '.' || c.conname FROM pg_constraint c
+		 WHERE c.contype = 'f' AND NOT EXISTS (
+		   SELECT FROM pg_index i
+		    WHERE i.indrelid = c.conrelid AND i.indisvalid
+		      AND (i.indpred IS NULL OR pg_get_expr(i.indpred, i.indrelid) ~ '^\(\w+ IS NOT NULL\)$')
+		      AND (i.indkey::int2[])[0:cardinality(c.conkey) - 1] @> c.conkey)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range collected(t, rows) {
+		t.Errorf("%s has no index", name)
+	}
+}
+
+// TestWhatAStepUsesIsInNoIndex: a column that is written at each step would cost an entry in every index each time.
+func TestWhatAStepUsesIsInNoIndex(t *testing.T) {
+	rows, err := shared(t).Query(t.Context(), `
+		SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid
+		 WHERE i.indrelid = 'executions'::regclass AND a.attname IN ('updated_at', 'prompt_tokens', 'completion_tokens', 'cost_usd')
+		   AND (a.attnum = ANY (i.indkey) OR coalesce(pg_get_expr(i.indpred, i.indrelid) ~ a.attname, false))`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range collected(t, rows) {
+		t.Errorf("%s has it", name)
+	}
+}
+
+func collected(t testing.TB, rows pgx.Rows) []string {
+	t.Helper()
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}

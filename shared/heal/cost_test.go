@@ -52,7 +52,7 @@ func fill(t testing.TB, g *dbtest.Grown) {
 	t.Helper()
 	conn := dbtest.Connect(t, g.URL)
 	indexes := map[string]string{}
-	for _, name := range []string{"judged", "skill", "newest", "trace", "conversation", "execution"} {
+	for _, name := range []string{"judged", "skill", "newest", "trace", "conversation"} {
 		name = "agent_activity_" + name
 		var definition string
 		if err := conn.QueryRow(t.Context(), "SELECT indexdef FROM pg_indexes WHERE indexname = $1", name).Scan(&definition); err != nil {
