@@ -78,7 +78,7 @@ const inboxLonger = 24 * time.Hour
 // same number.
 const batch = 2000
 
-// Purge runs one round of deletion: at most 2,000 rows of each kind, and 100 budgets, that exceed their retention. It
+// Purge runs one round of deletion: at most 2,000 rows of each kind that exceed their retention. It
 // reports whether there may be more.
 func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (more bool, err error) {
 	var b db.Batch

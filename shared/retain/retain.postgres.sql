@@ -54,7 +54,7 @@ WITH gone AS MATERIALIZED (
   SELECT ctid AS tid
   @oldBudgets)
 DELETE FROM usage_budgets WHERE workspace_id = $1 AND ctid IN (SELECT tid FROM gone)
-RETURNING 20;
+RETURNING 1;
 
 -- name: Keys
 -- The expiry is checked again, because an expired key may have been claimed again since.

@@ -41,11 +41,10 @@
    LIMIT 2000
 
 -- part: oldBudgets
--- Daily budgets that Lanekeeper created itself. Each counts as 20 rows, because Postgres reads all reservations of the
--- workspace for each: for 2,000 of them it would take longer than a statement may.
+-- Daily budgets that Lanekeeper created itself.
   FROM usage_budgets
    WHERE workspace_id = $1 AND created_by = 'lanekeeper' AND period_end < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
-   LIMIT 100
+   LIMIT 2000
 
 -- part: oldKeys
   FROM idempotency_keys k

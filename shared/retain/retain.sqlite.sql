@@ -75,7 +75,7 @@ RETURNING 1;
 DELETE FROM usage_budgets WHERE workspace_id = $1 AND id IN (
   SELECT id
   @oldBudgets)
-RETURNING 20;
+RETURNING 1;
 
 -- name: Keys
 DELETE FROM idempotency_keys WHERE workspace_id = $1 AND (route, principal, key_hash) IN (

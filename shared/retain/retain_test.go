@@ -236,31 +236,6 @@ func TestDaysThatNobodyMadeGoAfterAMonth(t *testing.T) {
 	})
 }
 
-// TestDaysThatNobodyMadeGoByTheHundred: what it takes to delete one grows with the reservations of the workspace.
-func TestDaysThatNobodyMadeGoByTheHundred(t *testing.T) {
-	onEach(t, func(t *testing.T, w world) {
-		var b db.Batch
-		for i := range 130 {
-			b.Exec(w.q.Day, ids(), "lanekeeper", 40+i)
-		}
-		if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
-			t.Fatal(err)
-		}
-		keep := retain.Retention{Activity: 4 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
-		for round, want := range []struct {
-			more bool
-			left int
-		}{{true, 30}, {false, 0}} {
-			var left int
-			more, err := w.s.Purge(t.Context(), w.Workspace, keep)
-			err = errors.Join(err, w.DB.One(t.Context(), w.Workspace, []any{&left}, w.q.Budgets))
-			if err != nil || more != want.more || left != want.left {
-				t.Errorf("round %d: %d are left, more: %v, %v", round, left, more, err)
-			}
-		}
-	})
-}
-
 // TestTheLogsOfTasksGoWhenTheyAreOver and have been for as long as activities are kept, conflicts
 // among them, whose ids do not grow with time.
 func TestTheLogsOfTasksGoWhenTheyAreOver(t *testing.T) {
