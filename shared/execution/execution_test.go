@@ -56,7 +56,8 @@ func TestARecordIsReadBack(t *testing.T) {
 			return w.runs.Record(tx, e, json.RawMessage(`{"outcome": "idle"}`))
 		})
 		got := w.get(t, e.ID)
-		if got.EndedAt == nil || *got.EndedAt != got.CreatedAt || got.UpdatedAt != got.CreatedAt || time.Since(got.CreatedAt).Abs() > time.Minute {
+		atOnce := got.EndedAt != nil && got.EndedAt.Equal(got.CreatedAt) && got.UpdatedAt.Equal(got.CreatedAt)
+		if !atOnce || time.Since(got.CreatedAt).Abs() > time.Minute {
 			t.Errorf("created %s, updated %s, ended %v", got.CreatedAt, got.UpdatedAt, got.EndedAt)
 		}
 		want := e
