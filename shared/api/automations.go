@@ -122,8 +122,8 @@ func (s *server) runAutomation(ctx context.Context, in *runAutomationInput) (*an
 	}
 	call := &runSkillInput{SkillPath: SkillPath{a.Skill}}
 	call.Body = &struct {
-		Input json.RawMessage `json:"input,omitempty" doc:"What fits the skill's parameters; left out: {}"`
-	}{a.Input}
+		Input givenJSON `json:"input,omitempty" doc:"What fits the skill's parameters; left out: {}"`
+	}{givenJSON(a.Input)}
 	out, err := s.runByHand(ctx, call, operate.ByHand{Untrusted: a.Untrusted, Lane: lane.Automation(a.ID)})
 	if _, wrong := errors.AsType[*operate.InputError](err); wrong {
 		return nil, notFitting
@@ -143,12 +143,12 @@ type scheduleFields struct {
 
 type createAutomationInput struct {
 	Body struct {
-		Name     string          `json:"name" minLength:"1" maxLength:"200"`
-		Skill    string          `json:"skill" minLength:"1" maxLength:"64" doc:"The name of a skill"`
-		Input    json.RawMessage `json:"input,omitempty" doc:"What fits the skill's parameters, at most 16 KiB; left out: {}"`
-		Schedule scheduleFields  `json:"schedule,omitempty" doc:"When it runs: by cron or by event"`
-		Event    *string         `json:"event,omitempty" enum:"approval.approved,approval.expired,approval.rejected,approval.requested,execution.failed,memory.saved,objective.completed,objective.created,objective.paused,objective.resumed,skill.disabled,skill.enabled" doc:"Short for schedule.event"`
-		Enabled  *bool           `json:"enabled,omitempty" default:"true"`
+		Name     string         `json:"name" minLength:"1" maxLength:"200"`
+		Skill    string         `json:"skill" minLength:"1" maxLength:"64" doc:"The name of a skill"`
+		Input    givenJSON      `json:"input,omitempty" doc:"What fits the skill's parameters, at most 16 KiB; left out: {}"`
+		Schedule scheduleFields `json:"schedule,omitempty" doc:"When it runs: by cron or by event"`
+		Event    *string        `json:"event,omitempty" enum:"approval.approved,approval.expired,approval.rejected,approval.requested,execution.failed,memory.saved,objective.completed,objective.created,objective.paused,objective.resumed,skill.disabled,skill.enabled" doc:"Short for schedule.event"`
+		Enabled  *bool          `json:"enabled,omitempty" default:"true"`
 	}
 }
 
@@ -157,7 +157,8 @@ func (s *server) createAutomation(ctx context.Context, in *createAutomationInput
 	by, _ := auth.From(ctx)
 	b := in.Body
 	n := automation.Automation{
-		ID: s.newID(ctx), Name: b.Name, Skill: b.Skill, Input: b.Input, Enabled: b.Enabled == nil || *b.Enabled, CreatedBy: principal(by),
+		ID: s.newID(ctx), Name: b.Name, Skill: b.Skill, Input: json.RawMessage(b.Input),
+		Enabled: b.Enabled == nil || *b.Enabled, CreatedBy: principal(by),
 	}
 	for to, from := range map[*string]*string{&n.Cron: b.Schedule.Cron, &n.TimeZone: b.Schedule.TimeZone,
 		&n.Event: cmp.Or(b.Schedule.Event, b.Event)} {

@@ -62,7 +62,7 @@ func objectiveOf(o objective.Objective) objectiveItem {
 	}
 	for _, st := range o.Plan {
 		item.Steps = append(item.Steps, planStep{
-			Number: st.Number, Title: st.Title, Skill: st.Skill, Inputs: st.Inputs, DoneCriterion: st.DoneCriterion,
+			Number: st.Number, Title: st.Title, Skill: st.Skill, Inputs: json.RawMessage(st.Inputs), DoneCriterion: st.DoneCriterion,
 			Status: st.Status, Attempts: st.Attempts, Result: st.Result, ExecutionID: st.Execution, EndedAt: utc(st.EndedAt),
 		})
 	}
@@ -218,16 +218,16 @@ func (s *server) replaceSteps(ctx context.Context, in *struct {
 	IfMatch
 	Body struct {
 		Steps []struct {
-			Title         string          `json:"title" minLength:"1" maxLength:"255"`
-			Skill         string          `json:"skill,omitempty" maxLength:"255"`
-			Inputs        json.RawMessage `json:"inputs,omitempty" doc:"What the skill gets: an object"`
-			DoneCriterion string          `json:"doneCriterion,omitempty" maxLength:"2000"`
+			Title         string    `json:"title" minLength:"1" maxLength:"255"`
+			Skill         string    `json:"skill,omitempty" maxLength:"255"`
+			Inputs        givenJSON `json:"inputs,omitempty" doc:"What the skill gets: an object"`
+			DoneCriterion string    `json:"doneCriterion,omitempty" maxLength:"2000"`
 		} `json:"steps" minItems:"1" maxItems:"30"`
 	}
 }) (*versioned[objectiveItem], error) {
 	steps := make([]objective.Step, len(in.Body.Steps))
 	for i, st := range in.Body.Steps {
-		steps[i] = objective.Step{Title: st.Title, Skill: st.Skill, Inputs: st.Inputs, DoneCriterion: st.DoneCriterion}
+		steps[i] = objective.Step{Title: st.Title, Skill: st.Skill, Inputs: json.RawMessage(st.Inputs), DoneCriterion: st.DoneCriterion}
 	}
 	return s.editObjective(ctx, "objective.plan", in.ID, in.IfMatch, func(ctx context.Context, tx *db.Tx, o objective.Objective) (objective.Objective, error) {
 		return s.objectives().ReplaceSteps(ctx, tx, o, steps)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -167,6 +168,23 @@ func (o *optional[T]) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &o.value)
 }
 
+// givenJSON is a JSON value of a request. Null counts as left out, as it does in optional fields of other types.
+type givenJSON json.RawMessage
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (g *givenJSON) UnmarshalJSON(raw []byte) error {
+	if string(raw) != "null" {
+		*g = bytes.Clone(raw)
+	}
+	return nil
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (g givenJSON) MarshalJSON() ([]byte, error) { return json.RawMessage(g).MarshalJSON() }
+
+// Schema implements [huma.SchemaProvider].
+func (givenJSON) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
+
 // changedTime returns what a change sets a time to. It is nil for no change, and points to nil for null.
 func changedTime(o optional[time.Time]) **time.Time {
 	if !o.given {
@@ -189,7 +207,7 @@ func (optional[T]) Schema(r huma.Registry) *huma.Schema {
 // SkillFields holds the changeable fields of a skill.
 type SkillFields struct {
 	Description      *string                `json:"description,omitempty" minLength:"1" maxLength:"4000" doc:"For the model: what it does, and when to use it"`
-	Parameters       json.RawMessage        `json:"parameters,omitempty" doc:"JSON Schema of an object, at most 16 KiB; none: it takes no arguments"`
+	Parameters       givenJSON              `json:"parameters,omitempty" doc:"JSON Schema of an object, at most 16 KiB; none: it takes no arguments"`
 	Scope            *skill.Scope           `json:"scope,omitempty" enum:"internal,external,both" doc:"Whom it is for: admin and heartbeat (internal, the default), visitors, or both"`
 	Effect           optional[skill.Effect] `json:"effect,omitempty" enum:"read,write" doc:"Whether it changes anything. Null, the default: read for http with GET or HEAD, else write. A run that has read text from outside needs an approval for write"`
 	Results          *skill.Results         `json:"results,omitempty" enum:"trusted,untrusted" doc:"Whether its results are trusted like your own text. untrusted, the default: a run that has read one needs an approval for what it does outside. Say trusted of your own systems that hold no text of strangers"`
@@ -197,12 +215,13 @@ type SkillFields struct {
 	TimeoutSeconds   optional[int64]        `json:"timeoutSeconds,omitempty" minimum:"1" maximum:"900" doc:"Null: the workspace's default"`
 	Serial           *bool                  `json:"serial,omitempty" doc:"Not beside another skill in one step"`
 	Enabled          *bool                  `json:"enabled,omitempty"`
-	Config           json.RawMessage        `json:"config,omitempty" doc:"http: {url, method, headers, idempotencyKeyHeader}; lambda: {functionName}; mcp: {url, tool, headers}; values of headers may be {$secret: name}"`
+	Config           givenJSON              `json:"config,omitempty" doc:"http: {url, method, headers, idempotencyKeyHeader}; lambda: {functionName}; mcp: {url, tool, headers}; values of headers may be {$secret: name}"`
 }
 
 func (f SkillFields) patch() skill.Patch {
 	p := skill.Patch{
-		Description: f.Description, Parameters: f.Parameters, Config: f.Config, Scope: f.Scope, Results: f.Results,
+		Description: f.Description, Parameters: json.RawMessage(f.Parameters), Config: json.RawMessage(f.Config),
+		Scope: f.Scope, Results: f.Results,
 		RequiresApproval: f.RequiresApproval, Serial: f.Serial, Enabled: f.Enabled,
 	}
 	if f.Effect.given {
@@ -286,7 +305,8 @@ func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*create
 func (in *createSkillInput) definition(by auth.Principal) skill.Definition {
 	f := in.Body.SkillFields
 	d := skill.Definition{
-		Name: in.Body.Name, Kind: in.Body.Kind, Parameters: f.Parameters, Config: f.Config, Enabled: f.Enabled == nil || *f.Enabled,
+		Name: in.Body.Name, Kind: in.Body.Kind, Parameters: json.RawMessage(f.Parameters), Config: json.RawMessage(f.Config),
+		Enabled: f.Enabled == nil || *f.Enabled,
 		Timeout: time.Duration(f.TimeoutSeconds.value) * time.Second, CreatedBy: principal(by),
 	}
 	db.Patch(&d.Description, f.Description)
@@ -404,7 +424,7 @@ func principal(by auth.Principal) string { return string(by.Kind) + ":" + by.ID 
 type runSkillInput struct {
 	SkillPath
 	Body *struct {
-		Input json.RawMessage `json:"input,omitempty" doc:"What fits the skill's parameters; left out: {}"`
+		Input givenJSON `json:"input,omitempty" doc:"What fits the skill's parameters; left out: {}"`
 	}
 }
 
@@ -452,7 +472,7 @@ func (s *server) runByHand(ctx context.Context, in *runSkillInput, hand operate.
 	}
 	input := json.RawMessage("{}")
 	if in.Body != nil && len(in.Body.Input) > 0 {
-		input = in.Body.Input
+		input = json.RawMessage(in.Body.Input)
 	}
 	by, _ := auth.From(ctx)
 	hand.ID, hand.By, hand.Person = claimedID(ctx), principal(by), by.Kind == auth.Local || by.Kind == auth.User

@@ -149,6 +149,24 @@ func body(method, text string) string {
 	return ""
 }
 
+// TestNullIsAsLeftOut: clients write null for what they do not set when they create something.
+func TestNullIsAsLeftOut(t *testing.T) {
+	w := onOne(t)
+	var first struct{ ID string }
+	w.must(t, 201, http.MethodPost, agentTasks, `{"title":"x","inputContext":null,"metadata":null}`, nil)
+	made := weather(t, `{"parameters":null,"config":{"url":"https://weather.example"},"enabled":false}`)
+	w.must(t, 201, http.MethodPost, skillsPath, made, nil)
+	w.must(t, 200, http.MethodPatch, skillPath("weather"), `{"parameters":null,"config":null}`, nil)
+	w.must(t, 200, http.MethodPost, skillPath("look")+"/run", `{"input":null}`, nil)
+	w.must(t, 201, http.MethodPost, automationsPath, `{"name":"a","skill":"look","input":null,"schedule":{"cron":"@daily"}}`, nil)
+	w.must(t, 201, http.MethodPost, "/api/v1/objectives", `{"title":"o"}`, &first)
+	w.must(t, 200, http.MethodPut, "/api/v1/objectives/"+first.ID+"/steps", `{"steps":[{"title":"s","inputs":null}]}`, nil)
+	for _, then := range []string{`{"skill":"look","task":null,"with":null}`,
+		`{"message":{"thread":{"channel":"log","address":"a"},"body":"b"},"task":null,"with":null}`} {
+		w.must(t, 201, http.MethodPost, "/api/v1/webhook-sources", `{"name":"n`+ids()[24:]+`","kind":"token","rules":[{"then":`+then+`}]}`, nil)
+	}
+}
+
 func TestABuiltInSkillByHTTP(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var code told

@@ -95,22 +95,22 @@ func taskOutput(t task.Task) *versioned[taskItem] {
 
 type createTaskInput struct {
 	Body struct {
-		Title            string          `json:"title" minLength:"1" maxLength:"255"`
-		Description      string          `json:"description,omitempty" maxLength:"16000"`
-		TaskType         string          `json:"taskType,omitempty" maxLength:"100"`
-		Priority         int             `json:"priority,omitempty" minimum:"1" maximum:"10" default:"5" doc:"10 comes first; 9 and 10 count as critical"`
-		InputContext     json.RawMessage `json:"inputContext,omitempty" doc:"An object for the agent. A secret stands in it as {\"$secret\": name}. Fields under names such as password are encrypted, and shown only to the agent that has the task"`
-		DependsOn        []string        `json:"dependsOn,omitempty" maxItems:"100" nullable:"false" format:"uuid" doc:"Tasks that must be COMPLETED first"`
-		Blocks           []string        `json:"blocks,omitempty" maxItems:"100" nullable:"false" format:"uuid" doc:"Tasks that are to depend on this one"`
-		MaxRetries       *int            `json:"maxRetries,omitempty" minimum:"0" maximum:"100" doc:"3 unless given"`
-		BackoffSeconds   int             `json:"retryBackoffSeconds,omitempty" minimum:"1" maximum:"21600" default:"300"`
-		EstimatedMinutes int             `json:"estimatedDurationMinutes,omitempty" minimum:"1" maximum:"5256000"`
-		EstimatedAt      *time.Time      `json:"estimatedCompletionAt,omitempty"`
-		Metadata         json.RawMessage `json:"metadata,omitempty" doc:"An object"`
-		Tags             []string        `json:"tags,omitempty" maxItems:"20" nullable:"false"`
-		ProjectID        string          `json:"projectId,omitempty" format:"uuid"`
-		MilestoneID      string          `json:"milestoneId,omitempty" format:"uuid"`
-		ThreadID         string          `json:"threadId,omitempty" format:"uuid"`
+		Title            string     `json:"title" minLength:"1" maxLength:"255"`
+		Description      string     `json:"description,omitempty" maxLength:"16000"`
+		TaskType         string     `json:"taskType,omitempty" maxLength:"100"`
+		Priority         int        `json:"priority,omitempty" minimum:"1" maximum:"10" default:"5" doc:"10 comes first; 9 and 10 count as critical"`
+		InputContext     givenJSON  `json:"inputContext,omitempty" doc:"An object for the agent. A secret stands in it as {\"$secret\": name}. Fields under names such as password are encrypted, and shown only to the agent that has the task"`
+		DependsOn        []string   `json:"dependsOn,omitempty" maxItems:"100" nullable:"false" format:"uuid" doc:"Tasks that must be COMPLETED first"`
+		Blocks           []string   `json:"blocks,omitempty" maxItems:"100" nullable:"false" format:"uuid" doc:"Tasks that are to depend on this one"`
+		MaxRetries       *int       `json:"maxRetries,omitempty" minimum:"0" maximum:"100" doc:"3 unless given"`
+		BackoffSeconds   int        `json:"retryBackoffSeconds,omitempty" minimum:"1" maximum:"21600" default:"300"`
+		EstimatedMinutes int        `json:"estimatedDurationMinutes,omitempty" minimum:"1" maximum:"5256000"`
+		EstimatedAt      *time.Time `json:"estimatedCompletionAt,omitempty"`
+		Metadata         givenJSON  `json:"metadata,omitempty" doc:"An object"`
+		Tags             []string   `json:"tags,omitempty" maxItems:"20" nullable:"false"`
+		ProjectID        string     `json:"projectId,omitempty" format:"uuid"`
+		MilestoneID      string     `json:"milestoneId,omitempty" format:"uuid"`
+		ThreadID         string     `json:"threadId,omitempty" format:"uuid"`
 	}
 }
 
@@ -120,9 +120,10 @@ func (s *server) createTask(ctx context.Context, in *createTaskInput) (*createdA
 	b := in.Body
 	t := task.Task{
 		ID:    s.newID(ctx),
-		Title: b.Title, Description: b.Description, Type: b.TaskType, Priority: b.Priority, Input: b.InputContext, DependsOn: b.DependsOn,
-		Blocks: b.Blocks, MaxRetries: task.DefaultRetries, BackoffSeconds: b.BackoffSeconds, EstimatedMinutes: b.EstimatedMinutes,
-		EstimatedAt: b.EstimatedAt, Metadata: b.Metadata, Tags: b.Tags, Project: b.ProjectID,
+		Title: b.Title, Description: b.Description, Type: b.TaskType, Priority: b.Priority, Input: json.RawMessage(b.InputContext),
+		DependsOn: b.DependsOn, Blocks: b.Blocks, MaxRetries: task.DefaultRetries, BackoffSeconds: b.BackoffSeconds,
+		EstimatedMinutes: b.EstimatedMinutes,
+		EstimatedAt:      b.EstimatedAt, Metadata: json.RawMessage(b.Metadata), Tags: b.Tags, Project: b.ProjectID,
 		Milestone: b.MilestoneID, Thread: b.ThreadID, CreatedBy: principal(by),
 	}
 	db.Patch(&t.MaxRetries, b.MaxRetries)

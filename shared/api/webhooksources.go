@@ -36,8 +36,8 @@ type webhookAction struct {
 	Skill      string          `json:"skill,omitempty" maxLength:"64" doc:"The name of a skill"`
 	Automation string          `json:"automation,omitempty" maxLength:"200" doc:"The name or the id of an automation"`
 	Message    *webhookMessage `json:"message,omitempty" doc:"Text for a conversation, which the agent answers"`
-	Task       json.RawMessage `json:"task,omitempty" doc:"A task to create: an object with title, description, taskType, priority, tags, inputContext, metadata, dependsOn, projectId and milestoneId, whose texts may have templates"`
-	With       json.RawMessage `json:"with,omitempty" doc:"Arguments, with templates such as {{body.issue.title}}; of an automation or a task, those that replace its own"`
+	Task       givenJSON       `json:"task,omitempty" doc:"A task to create: an object with title, description, taskType, priority, tags, inputContext, metadata, dependsOn, projectId and milestoneId, whose texts may have templates"`
+	With       givenJSON       `json:"with,omitempty" doc:"Arguments, with templates such as {{body.issue.title}}; of an automation or a task, those that replace its own"`
 }
 
 type webhookMessage struct {
