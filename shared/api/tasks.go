@@ -261,7 +261,7 @@ func (s *server) archiveTask(ctx context.Context, in *struct {
 func taskProblem(err error) *problem.Problem {
 	if e, ok := errors.AsType[*task.StatusError](err); ok {
 		p := problem.New(http.StatusConflict, "illegal_transition", e.Error())
-		p.PresentStatus = string(e.Status)
+		p.PresentStatus, p.LegalStatuses = string(e.Status), make([]string, 0, len(e.Legal))
 		for _, to := range e.Legal {
 			p.LegalStatuses = append(p.LegalStatuses, string(to))
 		}

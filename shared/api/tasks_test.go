@@ -133,6 +133,11 @@ func TestATaskByHTTP(t *testing.T) {
 			t.Errorf("%+v", is)
 		}
 		w.must(t, 200, http.MethodPost, path+"/archive", `{}`, &is)
+		p = refusedTask{}
+		w.must(t, 409, http.MethodPost, path+"/retry", `{}`, &p)
+		if p.PresentStatus != "ARCHIVED" || p.LegalStatuses == nil || len(p.LegalStatuses) != 0 {
+			t.Errorf("an archived task leads to no other status: %+v", p)
+		}
 		w.must(t, 200, http.MethodPost, agentTasks+"/"+first.ID+"/cancel", `{"reason":"enough"}`, &first)
 		if is.Status != "ARCHIVED" || first.Status != "ABORTED" || !first.Cancelled || first.StatusReason != "enough" {
 			t.Errorf("%+v, %+v", is, first)

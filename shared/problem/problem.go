@@ -33,7 +33,7 @@ type Problem struct {
 	ExecutionID string `json:"executionId,omitempty" doc:"answer_not_kept, in_progress: the execution that the request began; follow it at GET /api/v1/executions/{id}/events"`
 
 	PresentStatus string   `json:"presentStatus,omitempty" doc:"decided, ended, message_status, illegal_transition, stale_attempt: the present status"`
-	LegalStatuses []string `json:"legalStatuses,omitempty" nullable:"false" doc:"illegal_transition: the statuses that a change may lead to"`
+	LegalStatuses []string `json:"legalStatuses,omitzero" nullable:"false" doc:"illegal_transition: the statuses that a change may lead to"`
 	Path          []string `json:"path,omitempty" nullable:"false" doc:"dependency_cycle: ids of tasks, each of which depends on the next; the first is also the last"`
 	Count         *int     `json:"count,omitempty" doc:"count_changed: how many rows the filter matches now"`
 	Order         string   `json:"order,omitempty" doc:"stale_attempt: cancel, that is: stop working on it"`
