@@ -225,11 +225,25 @@ type acquireInput struct {
 
 // holdAnswer is a hold that the caller has now.
 type holdAnswer struct {
-	Lane      lane.Name `json:"lane"`
-	Token     string    `json:"token,omitempty" doc:"Proves the hold: keep it secret"`
-	Fence     int64     `json:"fence" doc:"Grows with every hold on the lane: refuse work under an older one"`
-	ExpiresAt time.Time `json:"expiresAt"`
-	WantedBy  string    `json:"wantedBy,omitempty" doc:"Who waits for the lane: finish the step and release"`
+	Lane      lane.Name  `json:"lane"`
+	Token     string     `json:"token,omitempty" doc:"Proves the hold: keep it secret"`
+	Fence     int64      `json:"fence" doc:"Grows with every hold on the lane: refuse work under an older one"`
+	ExpiresAt time.Time  `json:"expiresAt"`
+	WantedAt  *time.Time `json:"wantedAt,omitempty" doc:"Since when somebody waits for the lane: finish the step and release"`
+	WantedBy  string     `json:"wantedBy,omitempty" doc:"Who waits for it"`
+}
+
+// holdAnswerOf returns the answer for a hold, with the token if it is to be shown.
+func (s *server) holdAnswerOf(ctx context.Context, h *lane.Hold, token string) (*answer[holdAnswer], error) {
+	a := holdAnswer{Lane: h.Lane, Token: token, Fence: h.Fence, ExpiresAt: h.Until().UTC(), WantedBy: h.WantedBy()}
+	if a.WantedBy != "" {
+		now, err := s.Lanes.Peek(ctx, h.Workspace, h.Lane)
+		if err != nil {
+			return nil, err
+		}
+		a.WantedAt = utc(now.WantedAt)
+	}
+	return answered(a), nil
 }
 
 // acquireLane acquires a lane for exactly the requested time. It is called by agents without a
@@ -246,7 +260,7 @@ func (s *server) acquireLane(ctx context.Context, in *acquireInput) (*answer[hol
 	if err != nil {
 		return nil, err
 	}
-	return answered(holdAnswer{Lane: name, Token: h.Token, Fence: h.Fence, ExpiresAt: h.Until().UTC(), WantedBy: h.WantedBy()}), nil
+	return s.holdAnswerOf(ctx, h, h.Token)
 }
 
 // holdToken returns the token for a request with an Idempotency-Key: the same one each time, so that a repeated
@@ -300,7 +314,7 @@ func (s *server) renewLane(ctx context.Context, in *renewInput) (*answer[holdAns
 	if err := s.Lanes.Renew(ctx, h, time.Duration(in.Body.TTL)*time.Second); err != nil {
 		return nil, err
 	}
-	return answered(holdAnswer{Lane: h.Lane, Fence: h.Fence, ExpiresAt: h.Until().UTC(), WantedBy: h.WantedBy()}), nil
+	return s.holdAnswerOf(ctx, h, "")
 }
 
 type releaseInput struct {

@@ -23,6 +23,7 @@ import (
 
 type held struct {
 	Lane, Token, WantedBy string
+	WantedAt              *time.Time
 	Fence                 int64
 	ExpiresAt             time.Time
 }
@@ -272,8 +273,8 @@ func TestExplainLane(t *testing.T) {
 		}
 		var kept held
 		w.must(t, 200, http.MethodPost, lanes("x", "renew"), proof(h.Token), &kept)
-		if kept.WantedBy != "ada" {
-			t.Errorf("the holder is not told that somebody waits: %+v", kept)
+		if kept.WantedBy != "ada" || kept.WantedAt == nil || kept.WantedAt.Format(time.RFC3339Nano) != taken.Waiting[0].Since {
+			t.Errorf("the holder is not told that somebody waits, and since when: %+v", kept)
 		}
 		w.must(t, 200, http.MethodPost, lanes("x", "release"), proof(h.Token), nil)
 		w.must(t, 200, http.MethodGet, lanes("x", "why"), "", &free)
