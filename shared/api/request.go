@@ -39,19 +39,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(a, r, noRoute)
 		return
 	}
-	s.mux.ServeHTTP(a, withoutSlash(r))
-}
-
-// withoutSlash removes the slash at the end of a path of the API: clients that join a path of parts send one.
-func withoutSlash(r *http.Request) *http.Request {
-	if at := r.URL.EscapedPath(); !strings.HasPrefix(at, "/api/v1/") || !strings.HasSuffix(at, "/") {
-		return r
-	}
-	to := *r.URL
-	to.Path, to.RawPath = strings.TrimSuffix(to.Path, "/"), strings.TrimSuffix(to.RawPath, "/")
-	r = r.WithContext(r.Context())
-	r.URL = &to
-	return r
+	s.mux.ServeHTTP(a, intake.WithoutSlash(r, "/api/v1/"))
 }
 
 // maxHeaders is the largest size of the request line and the headers, in bytes.

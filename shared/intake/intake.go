@@ -1,4 +1,4 @@
-// Package intake reads the bodies of HTTP requests within limits of size, time and memory, and
+// Package intake takes HTTP requests in. It reads bodies within limits of size, time and memory, and
 // answers what exceeds them with a problem.
 package intake
 
@@ -108,6 +108,19 @@ func size(n int64) string {
 		return fmt.Sprintf("%d MiB", n>>20)
 	}
 	return fmt.Sprintf("%d KiB", n>>10)
+}
+
+// WithoutSlash removes the slash at the end of a path below a prefix: clients that join a path of parts send
+// one.
+func WithoutSlash(r *http.Request, prefix string) *http.Request {
+	if at := r.URL.EscapedPath(); !strings.HasPrefix(at, prefix) || !strings.HasSuffix(at, "/") {
+		return r
+	}
+	to := *r.URL
+	to.Path, to.RawPath = strings.TrimSuffix(to.Path, "/"), strings.TrimSuffix(to.RawPath, "/")
+	r = r.WithContext(r.Context())
+	r.URL = &to
+	return r
 }
 
 // JSON returns a problem unless the headers of a body declare JSON that is not encoded, or declare

@@ -104,7 +104,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	head.Add("Vary", "Origin")
-	h.mux.ServeHTTP(a, r)
+	r = intake.WithoutSlash(r, "/api/v1/chat/")
+	h.mux.ServeHTTP(a, intake.WithoutSlash(r, "/v1/"))
 }
 
 var noRoute = problem.New(http.StatusNotFound, "not_found", "chat has no such path")

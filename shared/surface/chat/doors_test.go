@@ -80,6 +80,20 @@ func TestASiteReachesOnlyWhatItOpened(t *testing.T) {
 	})
 }
 
+// TestASlashAtTheEnd: clients that join a path of parts send one.
+func TestASlashAtTheEnd(t *testing.T) {
+	w := onOne(t)
+	w.Reason.Model = greeter{}
+	for at, body := range map[string]string{messages: `{"message":"Hi."}`, completions: `{"messages":[{"role":"user","content":"Hi."}]}`} {
+		if got := w.call(t, http.MethodPost, at+"/", site, body); got.status != 200 {
+			t.Errorf("%s: %d %s", at, got.status, got.body)
+		}
+	}
+	if got := w.call(t, http.MethodGet, "/v1/models/", site, ""); got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
 // The log line of a request names its method and its route. A method of which the route knows nothing
 // is "other", because a caller chooses its name.
 func TestTheLogNamesMethodAndRoute(t *testing.T) {
