@@ -28,12 +28,12 @@ func newModels(core *app.Core, circuits *resilient.Store, stopped func(context.C
 	if err != nil {
 		return nil, fmt.Errorf("LLM_PROVIDER %s: %w", core.Config.LLMProvider, err)
 	}
-	if core.Config.LLMProvider == demo.Name {
-		return func(db.Workspace) llm.Model { return model }, nil
-	}
 	cfg := resilient.Config{
-		Circuits: circuits, Stopped: stopped, Observe: counted(core.Meters, core.Log),
+		Stopped: stopped, Observe: counted(core.Meters, core.Log),
 		Log: core.Log, Clock: core.Clock, Rand: rand.Float64,
+	}
+	if core.Config.LLMProvider != demo.Name { // which cannot be down
+		cfg.Circuits = circuits
 	}
 	for _, id := range core.Config.Models() {
 		cfg.Providers = append(cfg.Providers, resilient.Provider{Model: model, ID: id, Circuit: core.Config.Circuit()})
