@@ -103,6 +103,7 @@ func (s *server) listAgents(ctx context.Context, in *struct {
 // It is called by scripts and lanekeeper agents.
 func (s *server) registerAgent(ctx context.Context, in *struct {
 	IDPath
+	IfMatch
 	Body struct {
 		Name               string        `json:"name" minLength:"1" maxLength:"255"`
 		Model              string        `json:"model,omitempty" maxLength:"255"`
@@ -135,7 +136,15 @@ func (s *server) registerAgent(ctx context.Context, in *struct {
 	var added bool
 	err = s.change(ctx, "agent.register", func(ctx context.Context, tx *db.Tx) (err error) {
 		a, added, err = s.Agents.Register(ctx, tx, a)
-		return err
+		switch {
+		case err != nil:
+			return err
+		case added && in.IfMatch.IfMatch != "": // there is none to be changed
+			return stale
+		case added:
+			return nil
+		}
+		return in.matches(a.Version - 1) // that of the agent before, whose row is locked; an error takes the change back
 	}, "agent", in.ID, "name", b.Name)
 	if err != nil {
 		return nil, err

@@ -107,6 +107,16 @@ func TestAnAgentByHTTP(t *testing.T) {
 		if is.Token != "" || is.CoordinatorEnabled || is.MaxConcurrentTasks != 2 || is.Spawner != "http" {
 			t.Errorf("registered again %+v", is)
 		}
+		for _, c := range []struct {
+			path, tag string
+			want      int
+		}{{path, got.header.Get("ETag"), 412}, {path, `"2"`, 200}, {path, "*", 200}, {agentsPath + "/" + ids(), "*", 412}} {
+			again := g.callWith(t, http.MethodPut, c.path, owner, `{"name":"builder","model":"m-1","coordinatorEnabled":false,"maxConcurrentTasks":2,
+				"spawner":"http","spawnerTarget":"x"}`, "If-Match", c.tag)
+			if again.status != c.want {
+				t.Errorf("PUT %s with If-Match %s: %d %s", c.path, c.tag, again.status, again.body)
+			}
+		}
 		var first, second taskTold
 		g.must(t, 201, http.MethodPost, agentTasks, `{"title":"one"}`, &first)
 		g.must(t, 201, http.MethodPost, agentTasks, `{"title":"two"}`, &second)

@@ -229,7 +229,7 @@ func routes(s *server) []route {
 
 		{method: get, path: v1 + "/agents", id: "list-agents", least: auth.Member, handler: typed(s.listAgents),
 			caller: "the Engine Room, lanekeeper agents, scripts", summary: "The agents, newest first"},
-		{method: http.MethodPut, path: v1 + "/agents/{id}", id: "register-agent", least: auth.Admin, handler: typed(s.registerAgent), also: []int{201}, refusals: []int{409}, sensitive: true,
+		{method: http.MethodPut, path: v1 + "/agents/{id}", id: "register-agent", least: auth.Admin, handler: typed(s.registerAgent), also: []int{201}, refusals: []int{409, 412}, sensitive: true,
 			caller: "scripts, lanekeeper agents", summary: "Register an agent under an id of your choice, or replace its configuration; a new one gets its token"},
 		{method: get, path: v1 + "/agents/{id}", id: "get-agent", least: auth.Member, handler: typed(s.getAgent), refusals: []int{404},
 			caller: "the Engine Room, lanekeeper agents, scripts", summary: "One agent, with its latest heartbeat"},
