@@ -62,7 +62,7 @@ func objectiveOf(o objective.Objective) objectiveItem {
 	}
 	for _, st := range o.Plan {
 		item.Steps = append(item.Steps, planStep{
-			Number: st.Number, Title: st.Title, Skill: st.Skill, Inputs: json.RawMessage(st.Inputs), DoneCriterion: st.DoneCriterion,
+			Number: st.Number, Title: st.Title, Skill: st.Skill, Inputs: st.Inputs, DoneCriterion: st.DoneCriterion,
 			Status: st.Status, Attempts: st.Attempts, Result: st.Result, ExecutionID: st.Execution, EndedAt: utc(st.EndedAt),
 		})
 	}
