@@ -18,7 +18,7 @@ var files embed.FS
 type queries struct {
 	Activity, Events, Executions, Approvals, Outbox db.Query
 	Memories, Usage, Budgets, Heals, Keys, Inbox    db.Query
-	Deliveries, TaskLogs                            db.Query
+	Deliveries, TaskLogs, Dismissals                db.Query
 }
 
 // Store purges the rows of all workspaces.
@@ -35,7 +35,8 @@ func New(d *db.DB) (*Store, error) {
 
 // Retention says how long rows are kept after they have ended.
 type Retention struct {
-	// Activity also applies to executions, approvals and the logs of tasks that are over. Usage and daily budgets are kept at least
+	// Activity also applies to executions, approvals, the logs of tasks that are over and the dismissals of failures
+	// that are gone. Usage and daily budgets are kept at least
 	// a month, heals at least as long as they may relapse.
 	Activity time.Duration
 	Events   time.Duration
@@ -82,7 +83,7 @@ const batch = 2000
 // reports whether there may be more.
 func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (more bool, err error) {
 	var b db.Batch
-	var gone [13]int
+	var gone [14]int
 	for i, p := range []struct {
 		of   db.Query
 		keep time.Duration
@@ -100,6 +101,7 @@ func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (mor
 		{s.q.Inbox, max(keep.Inbox, keep.Outbox+inboxLonger)},
 		{s.q.Deliveries, keep.Outbox + inboxLonger},
 		{s.q.TaskLogs, keep.Activity},
+		{s.q.Dismissals, keep.Activity},
 	} {
 		b.Each(func(scan db.Scan) error { // a row per deletion, or one row with the count
 			var n int

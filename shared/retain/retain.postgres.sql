@@ -78,3 +78,10 @@ WITH gone AS MATERIALIZED (
   @oldDeliveries)
 DELETE FROM deliveries WHERE workspace_id = $1 AND ctid IN (SELECT tid FROM gone)
 RETURNING 1;
+
+-- name: Dismissals
+WITH gone AS MATERIALIZED (
+  SELECT d.ctid AS tid
+  @oldDismissals)
+DELETE FROM failure_dismissals WHERE workspace_id = $1 AND ctid IN (SELECT tid FROM gone)
+RETURNING 1;

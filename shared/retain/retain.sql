@@ -57,6 +57,16 @@
      AND updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
    LIMIT 2000
 
+-- part: oldDismissals
+-- Those of failures whose rows are gone.
+  FROM failure_dismissals d
+   WHERE d.workspace_id = $1 AND d.created_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
+     AND NOT EXISTS (SELECT 1 FROM agent_tasks t WHERE d.kind = 'task' AND t.workspace_id = $1 AND t.id = d.id)
+     AND NOT EXISTS (SELECT 1 FROM executions e WHERE d.kind = 'execution' AND e.workspace_id = $1 AND e.id = d.id)
+     AND NOT EXISTS (SELECT 1 FROM outbox o WHERE d.kind IN ('message', 'delivery') AND o.workspace_id = $1 AND o.id = d.id)
+     AND NOT EXISTS (SELECT 1 FROM inbox i WHERE d.kind = 'delivery' AND i.workspace_id = $1 AND i.id = d.id)
+   LIMIT 2000
+
 -- part: oldDeliveries
 -- Attempts at outbound webhooks.
   FROM deliveries

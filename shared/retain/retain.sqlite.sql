@@ -94,3 +94,9 @@ DELETE FROM deliveries WHERE workspace_id = $1 AND id IN (
   SELECT id
   @oldDeliveries)
 RETURNING 1;
+
+-- name: Dismissals
+DELETE FROM failure_dismissals WHERE workspace_id = $1 AND (kind, id) IN (
+  SELECT d.kind, d.id
+  @oldDismissals)
+RETURNING 1;

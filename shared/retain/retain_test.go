@@ -30,7 +30,7 @@ type world struct {
 
 type queries struct {
 	Executions, Count, Happens, OldOutbox, OldRun, Outboxes           db.Query
-	Dismissed                                                         db.Query
+	Dismissed, Dismissals, FailsAgain                                 db.Query
 	ManyMemories, ManyUsages, Left, Day, Budgets, Approval, Approvals db.Query
 	Task, TaskLine, TaskLines                                         db.Query
 	Delivery, Deliveries                                              db.Query
@@ -181,6 +181,33 @@ func TestWhatAPersonHasToLookAtStays(t *testing.T) {
 			w.DB.One(t.Context(), w.Workspace, []any{&rows}, w.q.Outboxes), w.DB.One(t.Context(), w.Workspace, []any{&approvals}, w.q.Approvals))
 		if err != nil || rows != 1 || approvals != 1 {
 			t.Errorf("left of 6 outbox rows: %d, of 2 approvals: %d, %v", rows, approvals, err)
+		}
+	})
+}
+
+// TestADismissalGoesWithItsFailure: it stays for as long as the row that failed.
+func TestADismissalGoesWithItsFailure(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		goes, stays := ids(), ids()
+		for _, id := range []string{goes, stays} {
+			_, err1 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, id, "uncertain", ids(), outbox.Message)
+			_, err2 := w.DB.Exec(t.Context(), w.Workspace, w.q.Dismissed, id)
+			if err := errors.Join(err1, err2); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.FailsAgain, stays); err != nil {
+			t.Fatal(err)
+		}
+		w.Skew.Advance(100 * 24 * time.Hour)
+		if _, err := w.s.Purge(t.Context(), w.Workspace, retain.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		var rows, dismissals int
+		err := errors.Join(
+			w.DB.One(t.Context(), w.Workspace, []any{&rows}, w.q.Outboxes), w.DB.One(t.Context(), w.Workspace, []any{&dismissals}, w.q.Dismissals))
+		if err != nil || rows != 1 || dismissals != 1 {
+			t.Errorf("left of 2 rows: %d, of 2 dismissals: %d, %v", rows, dismissals, err)
 		}
 	})
 }

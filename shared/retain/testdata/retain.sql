@@ -18,6 +18,12 @@ VALUES ($1, $2, $5, 'x', $4, '{}', $3, 1, lk_now(), 'op_test', lk_plus(lk_now(),
 INSERT INTO failure_dismissals (workspace_id, kind, id, failed_at, dismissed_by, created_at)
 SELECT $1, 'message', o.id, o.updated_at, 'ada', lk_now() FROM outbox o WHERE o.workspace_id = $1 AND o.id = $2;
 
+-- name: Dismissals
+SELECT count(*) FROM failure_dismissals WHERE workspace_id = $1;
+
+-- name: FailsAgain
+UPDATE outbox SET updated_at = lk_plus(updated_at, 1000) WHERE workspace_id = $1 AND id = $2;
+
 -- name: OldRun
 INSERT INTO executions (workspace_id, id, agent, surface, trace_id, status, created_at, updated_at, ended_at)
 VALUES ($1, $2, 'operator', 'op', 'op_test', 'completed', lk_plus(lk_now(), 0 - CAST(91 AS bigint) * 86400000), lk_now(), lk_now());
