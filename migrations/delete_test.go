@@ -19,28 +19,57 @@ import (
 // may do it.
 func TestAWorkspaceGoesWithAllItHas(t *testing.T) {
 	ours, theirs := uuid.New(), uuid.New()
-	t.Run(dbtest.OnPostgres, func(t *testing.T) {
-		dsn, owner := newPostgres(t)
-		b := newBuilder(t, owner)
-		b.fill(t, ours)
-		b.fill(t, theirs)
-		err := pgx.BeginFunc(t.Context(), dbtest.Connect(t, dbtest.AsLogin(dsn)), func(tx pgx.Tx) error {
-			_, err1 := tx.Exec(t.Context(), "SELECT lk_enter($1)", ours)
-			_, err2 := tx.Exec(t.Context(), "DELETE FROM workspaces WHERE id = $1", ours)
-			return errors.Join(err1, err2)
+	for way, part := range map[string]int{"": 0, " in parts": 3} {
+		t.Run(dbtest.OnPostgres+way, func(t *testing.T) {
+			dsn, owner := newPostgres(t)
+			b := newBuilder(t, owner)
+			b.fill(t, ours)
+			b.fill(t, theirs)
+			counts := func(ws uuid.UUID) (all int, of map[string]int) {
+				of = map[string]int{}
+				for _, name := range tenantTables(t, owner) {
+					of[name] = one[int](t, owner, fmt.Sprintf("SELECT count(*) FROM %s WHERE workspace_id = $1", name), ws)
+					all += of[name]
+				}
+				return all, of
+			}
+			login := dbtest.Connect(t, dbtest.AsLogin(dsn))
+			run := func(statement string, args ...any) (more bool) {
+				t.Helper()
+				err := pgx.BeginFunc(t.Context(), login, func(tx pgx.Tx) error {
+					_, err1 := tx.Exec(t.Context(), "SELECT lk_enter($1)", ours)
+					return errors.Join(err1, tx.QueryRow(t.Context(), statement, args...).Scan(&more))
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return more
+			}
+			if part == 0 {
+				run("DELETE FROM workspaces WHERE id = $1 RETURNING true", ours)
+			} else {
+				run("DELETE FROM agent_locks WHERE workspace_id = $1 RETURNING true", ours)
+				run("UPDATE workspaces SET open = false WHERE id = $1 RETURNING true", ours)
+				for more, before := true, 0; more; {
+					before, _ = counts(ours)
+					more = run("SELECT lk_erase($1)", part)
+					if after, _ := counts(ours); before-after > part || more && after == before {
+						t.Fatalf("one part had %d rows", before-after)
+					}
+				}
+			}
+			_, left := counts(theirs)
+			_, gone := counts(ours)
+			for name := range gone {
+				if gone[name] != 0 || left[name] == 0 {
+					t.Errorf("%s: %d rows stay, and %d of the other", name, gone[name], left[name])
+				}
+			}
+			if n := one[int](t, owner, "SELECT count(*) FROM workspaces WHERE id IN ($1, $2)", ours, theirs); n != 1 {
+				t.Errorf("%d of the two workspaces are left", n)
+			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range tenantTables(t, owner) {
-			count := func(ws uuid.UUID) int {
-				return one[int](t, owner, fmt.Sprintf("SELECT count(*) FROM %s WHERE workspace_id = $1", name), ws)
-			}
-			if gone, left := count(ours), count(theirs); gone != 0 || left == 0 {
-				t.Errorf("%s: %d rows stay, and %d of the other", name, gone, left)
-			}
-		}
-	})
+	}
 	t.Run(dbtest.OnSQLite, func(t *testing.T) {
 		pool := newSQLite(t)
 		run := func(query string, args ...any) {

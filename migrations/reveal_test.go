@@ -83,6 +83,7 @@ var probes = map[string]string{
 	"lk_purge_events":        "SELECT lk_purge_events(86400000)",
 	"lk_purge_task_logs":     "SELECT lk_purge_task_logs(86400000)",
 	"lk_purge_usage":         "SELECT lk_purge_usage(8 * 86400000)",
+	"lk_erase":               "SELECT lk_erase(2000)",
 	"lk_gauges":              "SELECT * FROM lk_gauges() WHERE name NOT LIKE '%lag_ms'", // which grow as time passes
 	"lk_search_memory":       "SELECT place FROM lk_search_memory('{word}', true, NULL, NULL, 0, true, 10, 0)",
 }

@@ -80,7 +80,9 @@ SELECT status, task_id, progress_percent, current_step, memory_mb, cpu_percent, 
  LIMIT $3;
 
 -- name: Generation
-SELECT token_generation FROM agents WHERE workspace_id = $1 AND id = $2 AND terminated_at IS NULL;
+-- No agent of a workspace that is being deleted has a valid token.
+SELECT token_generation FROM agents
+ WHERE workspace_id = $1 AND id = $2 AND terminated_at IS NULL AND EXISTS (SELECT 1 FROM workspaces WHERE id = $1 AND open);
 
 -- name: Rotate
 UPDATE agents SET token_generation = token_generation + 1, version = version + 1, updated_at = lk_now()

@@ -187,7 +187,11 @@ func (s *server) patchWorkspace(ctx context.Context, in *struct {
 	return &versioned[workspaceItem]{tagOf(w.Version), workspaceOf(w, role)}, nil
 }
 
-// deleteWorkspace deletes a workspace with all its data. Its activities are deleted too, so only
+// erasedFor is how long a deletion's request deletes rows. The tending deletes the rest.
+const erasedFor = 10 * time.Second
+
+// deleteWorkspace deletes a workspace with all its data. Nobody can use it from the answer on; the rows of
+// a large one are deleted in the minutes that follow. Its activities are deleted too, so only
 // the log records the deletion. It is called by the Engine Room and by scripts.
 func (s *server) deleteWorkspace(ctx context.Context, in *WorkspacePath) (*struct{}, error) {
 	by, _ := auth.From(ctx)
@@ -195,10 +199,15 @@ func (s *server) deleteWorkspace(ctx context.Context, in *WorkspacePath) (*struc
 	if err != nil {
 		return nil, err
 	}
-	err = s.DB.Tx(ctx, w.ID, func(ctx context.Context, tx *db.Tx) error { return s.Workspaces.Delete(ctx, tx, w) })
+	err = s.DB.Tx(ctx, w.ID, func(ctx context.Context, tx *db.Tx) error { return s.Workspaces.Close(ctx, tx, w) })
 	if err != nil {
 		return nil, err
 	}
 	s.Log.WarnContext(ctx, "a workspace was deleted", "workspace_id", w.ID, "slug", w.Slug, "by", by.String())
+	ctx, cancel := context.WithTimeout(ctx, erasedFor)
+	defer cancel()
+	if err := s.Workspaces.Erase(ctx, w.ID); err != nil {
+		s.Log.ErrorContext(ctx, "the rest of a deleted workspace is deleted later", "error", err)
+	}
 	return nil, nil
 }

@@ -1,5 +1,5 @@
 -- name: LocalGeneration
-SELECT session_generation FROM workspaces WHERE id = $1;
+SELECT session_generation FROM workspaces WHERE id = $1 AND open;
 
 -- name: EndLocalSessions
 UPDATE workspaces SET session_generation = session_generation + 1 WHERE id = $1;

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -35,6 +36,8 @@ const (
 	tendedAtOnce = 4  // workspaces at the same time
 	sweepRounds  = 20 // of one workspace, before the next workspace
 	sweepLimit   = 50 // threads in one round
+
+	erasedFor = 30 * time.Second // how long one call deletes rows of a workspace that is being deleted
 )
 
 // Tend clears the stale locks of a workspace's threads and sends its due rows. It is called after
@@ -74,7 +77,8 @@ func (t *Tender) later(ctx context.Context, err error) {
 
 // All tends all workspaces that may have due work; one query finds them. It ends overdue approvals
 // and silent executions, clears stale locks, and sends in the background. Each workspace is sent
-// separately, so that a receiver that hangs delays neither other workspaces nor the next call. All
+// separately, so that a receiver that hangs delays neither other workspaces nor the next call.
+// Workspaces that are being deleted lose further rows in the background. All
 // tends several workspaces at the same time until ctx's inner deadline. The next call begins after
 // the last workspace that this call reached. The returned channel is closed when all work has
 // ended. All is called on a schedule.
@@ -83,9 +87,18 @@ func (t *Tender) All(ctx context.Context, background func(func(context.Context))
 	defer end()
 	var begun, working sync.WaitGroup
 	t.later(ctx, t.Settle(ctx))
-	all, err := t.Workspaces.Due(ctx)
+	all, closed, err := t.Workspaces.Due(ctx)
 	if err != nil && ctx.Err() == nil {
 		t.Log.ErrorContext(ctx, "the workspaces could not be listed", "error", err)
+	}
+	for _, ws := range closed {
+		begun.Add(1)
+		background(func(ctx context.Context) {
+			defer begun.Done()
+			ctx, cancel := context.WithTimeout(trace.WithWorkspace(ctx, string(ws)), erasedFor)
+			defer cancel()
+			t.later(ctx, t.Workspaces.Erase(ctx, ws))
+		})
 	}
 	inner, cancel := lane.WithInnerDeadline(ctx)
 	defer cancel()

@@ -183,9 +183,55 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, w Workspace, p Patch) (Wor
 	return db.First(written, ErrChanged)
 }
 
-// Delete deletes a workspace with all its rows; the user records of its members stay. The
-// transaction must be one of this workspace. Errors: [ErrKept], [ErrAtWork].
+// Delete deletes a small workspace with all its rows in one statement; the user records of its members
+// stay. The transaction must be one of this workspace. Errors: [ErrKept], [ErrAtWork].
 func (s *Store) Delete(ctx context.Context, tx *db.Tx, w Workspace) error {
+	if err := s.unused(ctx, tx, w); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, s.q.Delete); err != nil {
+		return fmt.Errorf("delete workspace: %w", err)
+	}
+	return nil
+}
+
+// Close begins the deletion of a workspace. From the commit on nobody can use it: it has no members, no
+// keys and no lanes, another workspace may have its slug, and no schedule serves it. [Store.Erase] deletes
+// it. The transaction must be one of this workspace. Errors: [ErrKept], [ErrAtWork].
+func (s *Store) Close(ctx context.Context, tx *db.Tx, w Workspace) error {
+	if err := s.unused(ctx, tx, w); err != nil {
+		return err
+	}
+	for _, q := range []db.Query{s.q.CloseLanes, s.q.CloseMembers, s.q.CloseKeys, s.q.Close} {
+		if _, err := tx.Exec(ctx, q); err != nil {
+			return fmt.Errorf("close workspace: %w", err)
+		}
+	}
+	return nil
+}
+
+// part is the most rows that one transaction deletes of a workspace.
+const part = 2000
+
+// Erase deletes a closed workspace with all its rows, in transactions of 2,000 rows. When ctx ends first,
+// or another process does the same, the rest is left, and a later call deletes it. The user records of its
+// members stay.
+func (s *Store) Erase(ctx context.Context, ws db.Workspace) error {
+	for more := true; more; {
+		more = false
+		err := s.db.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+			return tx.Each(ctx, func(scan db.Scan) error { return scan(&more) }, s.q.Erase, part)
+		})
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("delete a part of a workspace: %w", err)
+		}
+		more = more && ctx.Err() == nil
+	}
+	return nil
+}
+
+// unused locks a workspace and its lanes, so that no lane of it is taken until the transaction has ended.
+func (s *Store) unused(ctx context.Context, tx *db.Tx, w Workspace) error {
 	if w.ID == Default {
 		return ErrKept
 	}
@@ -200,9 +246,6 @@ func (s *Store) Delete(ctx context.Context, tx *db.Tx, w Workspace) error {
 	}
 	if atWork {
 		return ErrAtWork
-	}
-	if _, err := tx.Exec(ctx, s.q.Delete); err != nil {
-		return fmt.Errorf("delete workspace: %w", err)
 	}
 	return nil
 }

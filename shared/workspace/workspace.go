@@ -33,7 +33,9 @@ type queries struct {
 	Create, Get, Named, Patch db.Query
 	CountMade, Delete         db.Query
 	LockLanes, LockHead       db.Query
-	AtWork                    db.Query
+	AtWork, Close, CloseLanes db.Query
+	CloseMembers, CloseKeys   db.Query
+	Erase                     db.Query
 }
 
 // Store is the workspaces.
@@ -59,7 +61,7 @@ func (s *Store) EnsureDefault(ctx context.Context) error {
 // maxAll is the largest number of workspaces that one tick serves.
 const maxAll = 10_000
 
-// All lists the workspaces.
+// All lists the workspaces that are not being deleted.
 func (s *Store) All(ctx context.Context) ([]db.Workspace, error) { return s.list(ctx, s.q.All) }
 
 // Schedule identifies the executions of a schedule: their surface, the lane they run under, and
@@ -79,8 +81,25 @@ func (s *Store) Unserved(ctx context.Context, of Schedule, slot string) ([]db.Wo
 }
 
 // Due lists the workspaces that may have maintenance work: messages to send, held threads,
-// approvals that nobody answered, executions without a sign of life.
-func (s *Store) Due(ctx context.Context) ([]db.Workspace, error) { return s.list(ctx, s.q.Due) }
+// approvals that nobody answered, executions without a sign of life. It also lists those that are
+// closed, for [Store.Erase].
+func (s *Store) Due(ctx context.Context) (due, closed []db.Workspace, err error) {
+	err = s.db.Each(ctx, "", func(scan db.Scan) error {
+		var ws db.Workspace
+		var open bool
+		err := scan(&ws, &open)
+		if open {
+			due = append(due, ws)
+		} else {
+			closed = append(closed, ws)
+		}
+		return err
+	}, s.q.Due, maxAll)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list due workspaces: %w", err)
+	}
+	return due, closed, nil
+}
 
 func (s *Store) list(ctx context.Context, q db.Query, args ...any) (out []db.Workspace, err error) {
 	if err = s.db.Each(ctx, "", db.Column(&out), q, append(args, maxAll)...); err != nil {

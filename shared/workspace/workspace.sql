@@ -4,7 +4,7 @@ INSERT INTO workspaces (id, slug, name) VALUES ($1, $2, $3) ON CONFLICT DO NOTHI
 
 -- name: All
 -- global: the schedule's tick serves every workspace
-SELECT id FROM workspaces ORDER BY id LIMIT $1;
+SELECT id FROM workspaces WHERE open ORDER BY id LIMIT $1;
 
 -- name: Settings
 SELECT settings FROM workspaces WHERE id = $1;
@@ -14,7 +14,7 @@ INSERT INTO workspaces (id, slug, name, created_by) VALUES ($1, $2, $3, $4)
 RETURNING id, slug, name, settings, version, created_at, updated_at;
 
 -- name: Get
-SELECT id, slug, name, settings, version, created_at, updated_at FROM workspaces WHERE id = $1;
+SELECT id, slug, name, settings, version, created_at, updated_at FROM workspaces WHERE id = $1 AND open;
 
 -- name: Named
 -- global: a principal may be a member of several
@@ -36,3 +36,16 @@ SELECT EXISTS (SELECT 1 FROM agent_locks WHERE workspace_id = $1 AND token IS NO
 -- name: Delete
 -- Deletes all its rows too.
 DELETE FROM workspaces WHERE id = $1;
+
+-- name: Close
+-- Another workspace may take its slug.
+UPDATE workspaces SET open = false, slug = 'deleted-' || id WHERE id = $1;
+
+-- name: CloseLanes
+DELETE FROM agent_locks WHERE workspace_id = $1;
+
+-- name: CloseMembers
+DELETE FROM workspace_members WHERE workspace_id = $1;
+
+-- name: CloseKeys
+DELETE FROM api_keys WHERE workspace_id = $1;

@@ -1,4 +1,4 @@
--- why: row-level security shows one workspace there, and writers work side by side; here is one writer.
+-- why: row-level security shows one workspace there, and writers work side by side under a time limit; here is one writer.
 
 -- name: Unserved
 -- global: the schedule's tick serves every workspace
@@ -6,10 +6,10 @@ SELECT w.id
   FROM workspaces w
   LEFT JOIN executions n ON n.workspace_id = w.id AND n.surface = $1 AND n.slot =
        (SELECT max(e.slot) FROM executions e WHERE e.workspace_id = w.id AND e.surface = $1 AND e.slot IS NOT NULL)
- WHERE $4 IS NULL OR n.slot IS NULL OR n.slot < $2 || w.id || ':' || $4
+ WHERE w.open AND ($4 IS NULL OR n.slot IS NULL OR n.slot < $2 || w.id || ':' || $4
     OR n.slot = $2 || w.id || ':' || $4 AND n.status = 'running'
        AND NOT EXISTS (SELECT 1 FROM agent_locks l
-                        WHERE l.workspace_id = w.id AND l.lane = $3 AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now()))
+                        WHERE l.workspace_id = w.id AND l.lane = $3 AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now())))
  ORDER BY EXISTS (SELECT 1 FROM kill_switches k
                    WHERE k.workspace_id = w.id AND k.released_at IS NULL
                      AND (k.scope = 'workspace' OR k.scope = 'agent' AND k.target = 'flowpilot')),
@@ -18,9 +18,10 @@ SELECT w.id
 
 -- name: Due
 -- global: maintenance looks into every workspace
-SELECT w.id
+SELECT w.id, w.open
   FROM workspaces w
- WHERE EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = w.id AND o.status IN ('ready', 'sending') AND o.due_at <= (SELECT lk_now()))
+ WHERE NOT w.open
+    OR EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = w.id AND o.status IN ('ready', 'sending') AND o.due_at <= (SELECT lk_now()))
     OR EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = w.id AND o.status = 'queued')
     OR EXISTS (SELECT 1 FROM threads t WHERE t.workspace_id = w.id AND t.active_execution_id IS NOT NULL)
     OR EXISTS (SELECT 1 FROM approvals a WHERE a.workspace_id = w.id AND a.status = 'pending' AND a.expires_at <= (SELECT lk_now()))
@@ -49,3 +50,8 @@ SELECT 1 FROM agent_locks WHERE workspace_id = $1;
 
 -- name: LockHead
 SELECT 1 FROM workspaces WHERE id = $1;
+
+-- name: Erase
+-- In one statement, which has no time limit here.
+DELETE FROM workspaces WHERE id = $1 AND NOT open AND $2 > 0
+RETURNING 0;

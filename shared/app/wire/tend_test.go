@@ -351,10 +351,29 @@ func TestWhatIsHeardBelowIsHeard(t *testing.T) {
 			due   bool
 		}{{9 * time.Minute, false}, {2 * time.Minute, true}} {
 			e.Skew.Advance(at.after)
-			due, err := a.Workspaces.Due(t.Context())
+			due, _, err := a.Workspaces.Due(t.Context())
 			if err != nil || slices.Contains(due, e.Workspace) != at.due {
 				t.Errorf("%s later it is due: %t, %v", at.after, !at.due, err)
 			}
+		}
+	})
+}
+
+// TestTendingDeletesTheRestOfAWorkspace: a process that began to delete a workspace died after it had closed it.
+func TestTendingDeletesTheRestOfAWorkspace(t *testing.T) {
+	eachAlone(t, func(t *testing.T, e dbtest.Env) {
+		a, _ := newAgent(t, e)
+		other := dbtest.NewWorkspace(t, e.DB)
+		w, err := a.Workspaces.Get(t.Context(), other)
+		if err == nil {
+			err = e.DB.Tx(t.Context(), other, func(ctx context.Context, tx *db.Tx) error { return a.Workspaces.Close(ctx, tx, w) })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		tendAll(t, a)
+		if _, closed, err := a.Workspaces.Due(t.Context()); err != nil || len(closed) > 0 {
+			t.Errorf("left are %v (%v)", closed, err)
 		}
 	})
 }
@@ -367,7 +386,7 @@ func TestAnIdleCycleCostsTheSame(t *testing.T) {
 		var cost []db.Stats
 		for range 2 {
 			before := e.DB.Stats()
-			due, err := a.Workspaces.Due(t.Context())
+			due, _, err := a.Workspaces.Due(t.Context())
 			if err != nil || slices.Contains(due, e.Workspace) {
 				t.Fatalf("%v, %v", due, err)
 			}
