@@ -47,6 +47,20 @@ func TestALookReadsLittleOfAMillionRows(t *testing.T) {
 	}
 }
 
+// TestARelapseIsFoundAmongManyHeals of the skill.
+func TestARelapseIsFoundAmongManyHeals(t *testing.T) {
+	g := dbtest.NewGrown(t)
+	g.Exec(t, "ALTER TABLE heals DISABLE TRIGGER USER")
+	g.Fill(t, `INSERT INTO heals (workspace_id, id, skill, code, failures, status, probe_at, trace_id, created_at, updated_at)
+		SELECT $1, gen_random_uuid(), 'look', 'x', 5, CASE WHEN n % 2 = 0 THEN 'restored' ELSE 'superseded' END, lk_now(), 'hb_1', lk_now(),
+		       lk_now() - n * interval '1 second'
+		  FROM generate_series(1, 5000) n`)
+	g.Exec(t, "ANALYZE heals")
+	if plan := g.Explain(t, "heal.Relapse", "look", int64(86_400_000)); plan.Rows != 1 || plan.Pages() > 40 {
+		t.Errorf("it reads %d pages: %s", plan.Pages(), plan)
+	}
+}
+
 // fill writes the rows before it creates the indexes, which is faster.
 func fill(t testing.TB, g *dbtest.Grown) {
 	t.Helper()

@@ -61,12 +61,12 @@ SELECT l.lane, l.locked_by, l.fence, l.locked_at, l.expires_at, l.wanted_at, l.w
 -- name: Lanes
 -- How many lanes are held, how many of them have been wanted for over $2 milliseconds, and the one that
 -- has been wanted for longest.
-SELECT count(*), count(CASE WHEN l.wanted_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint)) THEN 1 END), min(l.wanted_at),
-       (SELECT w.lane FROM agent_locks w
-         WHERE w.workspace_id = $1 AND w.token IS NOT NULL AND w.expires_at > (SELECT lk_now()) AND w.wanted_at IS NOT NULL
-         ORDER BY w.wanted_at, w.lane LIMIT 1)
-  FROM agent_locks l
- WHERE l.workspace_id = $1 AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now());
+WITH held AS MATERIALIZED (
+  SELECT lane, wanted_at FROM agent_locks WHERE workspace_id = $1 AND token IS NOT NULL AND expires_at > (SELECT lk_now())
+)
+SELECT count(*), count(CASE WHEN wanted_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint)) THEN 1 END), min(wanted_at),
+       (SELECT lane FROM held WHERE wanted_at IS NOT NULL ORDER BY wanted_at, lane LIMIT 1)
+  FROM held;
 
 -- name: Calls
 -- The newest $3 calls of skills and models within $2 milliseconds: how many, and how many succeeded. The ends

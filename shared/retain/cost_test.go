@@ -1,12 +1,37 @@
 package retain_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
+
+// TestAPurgeOfMemoriesWritesTheirEventsAtOnce, not one at a time.
+func TestAPurgeOfMemoriesWritesTheirEventsAtOnce(t *testing.T) {
+	g := dbtest.NewGrown(t)
+	g.Fill(t, `INSERT INTO agent_memory (workspace_id, id, agent, category, content, content_hash, expires_at, created_at, updated_at)
+		SELECT $1, gen_random_uuid(), 'operator', 'fact', 'x', gen_random_uuid()::text, lk_now() - interval '91 days', lk_now(), lk_now()
+		  FROM generate_series(1, 100)`)
+	plan := g.Explain(t, "retain.Memories", int64(90*86_400_000))
+	var told []struct {
+		Triggers []struct {
+			Calls float64
+		}
+	}
+	if err := json.Unmarshal([]byte(plan.String()), &told); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0.0
+	for _, trigger := range told[0].Triggers {
+		calls += trigger.Calls
+	}
+	if plan.Rows != 100 || calls != 1 {
+		t.Errorf("%.0f deletions have %.0f calls of triggers: %s", plan.Rows, calls, plan)
+	}
+}
 
 // TestAPurgeComparesNoRowWithAll checks that a purge compares no row of the workspace with each row that it deletes,
 // also where the planner expects none of the workspace's rows: its statistics are of another workspace.
