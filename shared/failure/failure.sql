@@ -1,4 +1,4 @@
--- part: failed
+-- part: work
 -- A task that failed is told by itself, and not by its executions. Of a subject the latest end counts.
   SELECT 'task' AS kind, t.id, coalesce(t.failed_at, t.updated_at) AS at
     FROM agent_tasks t
@@ -13,7 +13,8 @@
       AND e.id = (SELECT l.id FROM executions l
                    WHERE l.workspace_id = $1 AND l.subject = e.subject AND l.status IN ('failed', 'completed')
                    ORDER BY l.created_at DESC, l.id DESC LIMIT 1))
-  UNION ALL
+
+-- part: sends
   SELECT CASE o.kind WHEN 'message' THEN 'message' ELSE 'delivery' END, o.id, o.updated_at
     FROM outbox o
    WHERE o.workspace_id = $1 AND o.kind IN ('message', 'webhook') AND o.status IN ('failed', 'uncertain')
@@ -29,12 +30,38 @@
 
 -- name: Open
 -- The failures that nobody has dismissed, with their number, at most $6. $4 bounds the age of executions.
+-- Of messages and deliveries, which may be very many, the newest $6 are read.
 WITH failed AS (
-  @failed
+  @work
 ), open AS (
   SELECT f.kind, f.id, f.at
     FROM failed f
    WHERE NOT EXISTS (SELECT 1 FROM failure_dismissals d WHERE d.workspace_id = $1 AND d.kind = f.kind AND d.id = f.id AND d.failed_at >= f.at)
+  UNION ALL
+  SELECT * FROM (
+    SELECT CASE o.kind WHEN 'message' THEN 'message' ELSE 'delivery' END, o.id, o.updated_at
+      FROM outbox o
+     WHERE o.workspace_id = $1 AND o.kind IN ('message', 'webhook') AND o.status IN ('failed', 'uncertain') AND (o.updated_at, o.id) < ($2, $3)
+       AND NOT EXISTS (SELECT 1 FROM failure_dismissals d
+                        WHERE d.workspace_id = $1 AND d.kind = CASE o.kind WHEN 'message' THEN 'message' ELSE 'delivery' END AND d.id = o.id
+                          AND d.failed_at >= o.updated_at)
+     ORDER BY o.updated_at DESC, o.id DESC
+     LIMIT $6) AS sent
+  UNION ALL
+  SELECT * FROM (
+    SELECT 'delivery', i.id, i.updated_at
+      FROM inbox i
+     WHERE i.workspace_id = $1 AND i.status = 'parked' AND (i.updated_at, i.id) < ($2, $3)
+       AND NOT EXISTS (SELECT 1 FROM failure_dismissals d
+                        WHERE d.workspace_id = $1 AND d.kind = 'delivery' AND d.id = i.id AND d.failed_at >= i.updated_at)
+     ORDER BY i.updated_at DESC, i.id DESC
+     LIMIT $6) AS received
+  UNION ALL
+  SELECT 'delivery', i.id, i.updated_at
+    FROM inbox i
+   WHERE i.workspace_id = $1 AND i.status = 'working' AND i.error IS NOT NULL
+     AND NOT EXISTS (SELECT 1 FROM failure_dismissals d
+                      WHERE d.workspace_id = $1 AND d.kind = 'delivery' AND d.id = i.id AND d.failed_at >= i.updated_at)
 ), shown AS (
   SELECT o.kind, o.id, o.at
     FROM open o
@@ -54,7 +81,9 @@ SELECT s.kind, s.id, substr(coalesce(t.title, e.subject, e.agent, o.payload ->> 
 
 -- name: Dismiss
 WITH failed AS (
-  @failed
+  @work
+  UNION ALL
+  @sends
 )
 INSERT INTO failure_dismissals (workspace_id, kind, id, failed_at, dismissed_by, created_at)
 SELECT $1, f.kind, f.id, f.at, $5, lk_now()
@@ -66,6 +95,8 @@ ON CONFLICT (workspace_id, kind, id) DO UPDATE
 -- name: Stands
 -- One row if a thing stands as failed, whenever it failed.
 WITH failed AS (
-  @failed
+  @work
+  UNION ALL
+  @sends
 )
 SELECT 1 FROM failed f WHERE f.kind = $2 AND f.id = $3;
