@@ -45,12 +45,14 @@ var exported = []struct {
 	{"apiKeys", []string{"api-keys"}},
 	{"siteKeys", []string{"site-keys"}},
 	{"executions", []string{"executions"}},
+	{"traces", []string{"traces"}}, // with the steps of their executions
+	{"usage", []string{"usage?by=day,model"}},
 	{"activity", []string{"activity"}},
 	{"audit", []string{"audit"}},
 }
 
-// shownAlone are the fields whose listings lack the input.
-var shownAlone = map[string]bool{"tasks": true, "executions": true}
+// shownAlone are the fields whose listings lack what one alone has, with the query that asks for it.
+var shownAlone = map[string]string{"tasks": "", "executions": "", "traces": "?include=steps"}
 
 // ofRows lists what rows of other fields have: the field, the field of those rows, and what names the row.
 var ofRows = []struct{ field, of, as, path string }{
@@ -154,7 +156,7 @@ func (e *export) field(name string, fill func(printer) error) error {
 
 // row prints a row of a listing, and notes what names it.
 func (e *export) row(ctx context.Context, field, path string, item json.RawMessage, print printer) error {
-	var named struct{ ID, Name string }
+	var named struct{ ID, Name, TraceID string }
 	if err := json.Unmarshal(item, &named); err != nil {
 		return fmt.Errorf("export %s: %w", field, err)
 	}
@@ -163,9 +165,9 @@ func (e *export) row(ctx context.Context, field, path string, item json.RawMessa
 			e.rows[field] = append(e.rows[field], cmp.Or(named.ID, named.Name))
 		}
 	}
-	if shownAlone[field] {
+	if query, alone := shownAlone[field]; alone {
 		var whole json.RawMessage
-		_, err := e.ask.ask(ctx, http.MethodGet, "/api/v1/"+path+"/"+named.ID, nil, &whole)
+		_, err := e.ask.ask(ctx, http.MethodGet, "/api/v1/"+path+"/"+cmp.Or(named.ID, named.TraceID)+query, nil, &whole)
 		if err != nil && !refusedWith(err, http.StatusNotFound) { // it was deleted since it was listed
 			return err
 		}

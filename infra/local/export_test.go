@@ -80,6 +80,8 @@ func TestExport(t *testing.T) {
 	says(t, string(all["audit"]), "persona.put")
 	says(t, string(all["tasks"]), "the upper one")
 	says(t, string(all["executions"]), "of rye")
+	says(t, string(all["traces"]), `"steps":[{`, "Please remember that the shop is red")
+	says(t, string(all["usage"]), `"calls":`, "demo")
 	says(t, got, `"exportedAt"`, `"slug":"default"`, "shop-token", `"name":"archived"`, "the sale is on")
 	if strings.Contains(got, "CANARY") {
 		t.Error("the export tells a secret")
