@@ -71,3 +71,18 @@ func TestACycleLearnsFromWhatWasFinishedSince(t *testing.T) {
 		t.Errorf("it reads %d pages: %s", plan.Pages(), plan)
 	}
 }
+
+// TestACallReadsItsOwnBudgetsOnSQLite: and none of other scopes.
+func TestACallReadsItsOwnBudgetsOnSQLite(t *testing.T) {
+	lite := dbtest.New(t, dbtest.OnSQLite)
+	for name, args := range map[string][]any{
+		"budget.LookCovers": {"[]"},
+		"budget.LockCovers": {"[]"},
+		"budget.Charge":     {"00000000-0000-7000-8000-000000000007", 1, 1},
+		"budget.Spend":      {"[]", 1, 1},
+	} {
+		if all := lite.ReadsAllOnSQLite(t, name, args...); len(all) > 0 {
+			t.Errorf("%s reads all: %q", name, all)
+		}
+	}
+}

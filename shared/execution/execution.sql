@@ -96,11 +96,13 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
 -- name: StepsOfTrace
 -- The first $3 entries, until their bodies exceed $4 bytes together. The entry that exceeds them
 -- comes without its body.
-WITH first AS MATERIALIZED (
+WITH traced AS MATERIALIZED (
+  SELECT id, created_at FROM executions WHERE workspace_id = $1 AND trace_id = $2),
+first AS MATERIALIZED (
   SELECT e.created_at, s.execution_id, s.seq
-    FROM executions e
-    JOIN execution_steps s ON s.workspace_id = e.workspace_id AND s.execution_id = e.id
-   WHERE e.workspace_id = $1 AND e.trace_id = $2
+    FROM traced e
+   CROSS JOIN execution_steps s
+   WHERE s.workspace_id = $1 AND s.execution_id = e.id
    ORDER BY e.created_at, e.id, s.seq
    LIMIT $3),
 sized AS MATERIALIZED (

@@ -27,3 +27,10 @@ func TestTheLanesAreReadOnce(t *testing.T) {
 		t.Errorf("they are read %.0f times, with %d pages: %s", reads, plan.Pages(), plan)
 	}
 }
+
+// TestWhatRunsIsReadByItselfOnSQLite: no execution that has ended is read.
+func TestWhatRunsIsReadByItselfOnSQLite(t *testing.T) {
+	if all := dbtest.New(t, dbtest.OnSQLite).ReadsAllOnSQLite(t, "overview.Running", 10); len(all) > 0 {
+		t.Errorf("it reads all: %q", all)
+	}
+}

@@ -39,7 +39,7 @@ SELECT e.id, e.trace_id, e.surface, e.agent, e.subject, e.input, e.created_at, s
   LEFT JOIN agent_locks l ON l.workspace_id = e.workspace_id AND l.lane = e.subject AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now())
   LEFT JOIN execution_steps s ON s.workspace_id = e.workspace_id AND s.execution_id = e.id
    AND s.seq = (SELECT max(m.seq) FROM execution_steps m WHERE m.workspace_id = e.workspace_id AND m.execution_id = e.id)
- WHERE e.workspace_id = $1 AND e.status = 'running'
+ WHERE e.workspace_id = $1 AND e.status = 'running' AND e.status <> 'completed'
    AND (l.lane IS NOT NULL
      OR e.subject IS NULL AND e.updated_at > lk_plus((SELECT lk_now()), -1000 * CASE WHEN e.timeout_seconds < 600 THEN e.timeout_seconds ELSE 600 END))
  ORDER BY e.created_at DESC, e.id DESC

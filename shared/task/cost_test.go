@@ -62,3 +62,16 @@ func TestDependenciesAreReadAlongTheirEdgesOnSQLite(t *testing.T) {
 		t.Error("no step reads edges")
 	}
 }
+
+// TestATaskEndsByItselfOnSQLite: no other is read.
+func TestATaskEndsByItselfOnSQLite(t *testing.T) {
+	lite := dbtest.New(t, dbtest.OnSQLite)
+	for name, args := range map[string][]any{
+		"task.Complete":     {"[]"},
+		"task.EndCompleted": {"[]"},
+	} {
+		if all := lite.ReadsAllOnSQLite(t, name, args...); len(all) > 0 {
+			t.Errorf("%s reads all: %q", name, all)
+		}
+	}
+}

@@ -134,3 +134,15 @@ func TestWhatEndsAHoldIsPlannedOnce(t *testing.T) {
 		t.Errorf("the plans of %d statements that settle threads are kept, want 1", n)
 	}
 }
+
+// TestAThreadIsSettledByItselfOnSQLite: no other is read.
+func TestAThreadIsSettledByItselfOnSQLite(t *testing.T) {
+	lite := dbtest.New(t, dbtest.OnSQLite)
+	for name, args := range map[string][]any{
+		"thread.Settle": {"[]", nil, 0},
+	} {
+		if all := lite.ReadsAllOnSQLite(t, name, args...); len(all) > 0 {
+			t.Errorf("%s reads all: %q", name, all)
+		}
+	}
+}

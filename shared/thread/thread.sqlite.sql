@@ -139,7 +139,7 @@ WITH RECURSIVE head AS (
 ), above (asker, id, parent_id, inherits) AS (
   SELECT a.asker, p.id, p.parent_id, p.can_inherit_lock
     FROM (SELECT DISTINCT asker FROM asks) a
-    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status IN ('running', 'waiting', 'parked')
+    CROSS JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status IN ('running', 'waiting', 'parked')
     JOIN executions p ON p.workspace_id = $1 AND p.id = e.parent_id AND p.status = 'waiting'
   UNION ALL
   SELECT a.asker, p.id, p.parent_id, p.can_inherit_lock
@@ -149,7 +149,7 @@ WITH RECURSIVE head AS (
 ), gone (asker, id) AS (
   SELECT e.id, e.parent_id
     FROM (SELECT DISTINCT asker FROM asks) a
-    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status NOT IN ('running', 'waiting', 'parked')
+    CROSS JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status NOT IN ('running', 'waiting', 'parked')
   UNION ALL
   SELECT g.asker, p.parent_id
     FROM gone g

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -134,6 +135,17 @@ func (p Plan) Steps() iter.Seq[Plan] {
 
 func (p Plan) steps(yield func(Plan) bool) bool {
 	return yield(p) && !slices.ContainsFunc(p.Plans, func(below Plan) bool { return !below.steps(yield) })
+}
+
+// ReadsAllOnSQLite returns the steps in which SQLite reads all rows that a workspace has in a table.
+func (e Env) ReadsAllOnSQLite(t testing.TB, statement string, args ...any) (all []string) {
+	t.Helper()
+	for _, step := range e.ExplainSQLite(t, statement, args...) {
+		if strings.HasSuffix(step, "(workspace_id=?)") {
+			all = append(all, step)
+		}
+	}
+	return all
 }
 
 // ExplainSQLite returns the steps in which SQLite runs a statement of the package under test. The statement's

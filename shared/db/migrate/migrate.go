@@ -76,7 +76,11 @@ const (
 // migration; the run that loses one checks the version again. It treats a newer schema as
 // [Postgres] does.
 func SQLite(ctx context.Context, pool *sql.DB, log *slog.Logger) (Result, error) {
-	return file(ctx, pool, migrations.SQLite(), log)
+	res, err := file(ctx, pool, migrations.SQLite(), log)
+	if err == nil && len(res.Applied) > 0 {
+		err = expect(ctx, pool)
+	}
+	return res, err
 }
 
 func file(ctx context.Context, pool *sql.DB, files fs.FS, log *slog.Logger) (Result, error) {
