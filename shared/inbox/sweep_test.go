@@ -64,7 +64,7 @@ func (w *world) due(t testing.TB) bool {
 	if err1 != nil {
 		t.Fatal(err1)
 	}
-	due, err := all.Due(t.Context())
+	due, _, err := all.Due(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
