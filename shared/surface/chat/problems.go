@@ -61,7 +61,7 @@ var answers = []struct {
 	{turn.ErrMultitask, bad("header."+strategyHeader, knownStrategies)},
 	{turn.ErrNotYours, problem.New(http.StatusConflict, "busy",
 		"somebody else's message is answered in this conversation").Later(retryOutage)},
-	{turn.ErrSpent, problem.New(http.StatusTooManyRequests, "insufficient_quota",
+	{turn.ErrSpent, problem.New(http.StatusTooManyRequests, "spent",
 		"the tokens of this conversation in 24 hours are used up: begin another one, or come back later").Later(time.Hour)},
 	{turn.ErrBudget, problem.New(http.StatusTooManyRequests, "insufficient_quota",
 		"what may be spent here is used up: come back later").Later(time.Hour)},
@@ -166,6 +166,7 @@ type errorItem struct {
 // codesV1 are codes that clients of other chat APIs know.
 var codesV1 = map[string]string{
 	"invalid_token": "invalid_api_key", "missing_token": "invalid_api_key",
+	"spent":        "insufficient_quota",
 	"rate_limited": "rate_limit_exceeded", "queue_full": "rate_limit_exceeded", "too_many_streams": "rate_limit_exceeded",
 }
 

@@ -299,8 +299,12 @@ func TestAConversationHasItsTokens(t *testing.T) {
 		for path, body := range map[string]string{
 			messages: `{"message":"Hi.","stream":true}`, responses: `{"input":"Hi."}`, completions: `{"messages":[{"role":"user","content":"Hi."}]}`,
 		} {
+			code := `"insufficient_quota"`
+			if path == messages { // where a client begins another conversation, which would not help against a budget
+				code = `"spent"`
+			}
 			got := w.post(t, path, body, "X-Session-Id", "ann")
-			if got.status != 429 || !strings.Contains(got.body, "insufficient_quota") || got.header.Get("Retry-After") == "" {
+			if got.status != 429 || !strings.Contains(got.body, `"code":`+code) || got.header.Get("Retry-After") == "" {
 				t.Errorf("%s: %d %s", path, got.status, got.body)
 			}
 		}

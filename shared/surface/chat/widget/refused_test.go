@@ -50,18 +50,25 @@ func conversationSpent(r *room) {
 	r.quiet("429")
 }
 
-// budgetSpent: a conversation that has not begun is not too long, and another one does not help.
+// budgetSpent: another conversation does not help, whether this one has begun or not.
 func budgetSpent(r *room) {
-	r.stub.refuses(func(w http.ResponseWriter, _ int) bool {
-		limited(w, "insufficient_quota", "3600")
-		return true
+	r.stub.refuses(func(w http.ResponseWriter, n int) bool {
+		if n != 2 {
+			limited(w, "insufficient_quota", "3600")
+		}
+		return n != 2
 	})
 	r.visit()
 	r.open()
-	r.write("Hello")
+	r.write("First")
 	r.notes("The chat is not available at the moment. Your message was not sent.")
 	r.until(`!` + q(".notice button"))
-	r.once(1)
+	r.write("Second")
+	r.until(`!` + q(".notice"))
+	r.write("Third")
+	r.notes("The chat is not available at the moment. Your message was not sent.")
+	r.until(`!` + q(".notice button"))
+	r.once(3)
 	r.quiet("429")
 }
 

@@ -699,12 +699,9 @@
       return send(message);
     }
     if (refused && error.status === 429) {
-      if (error.code !== "spent" && error.code !== "insufficient_quota") {
-        return note(texts.many, texts.again, again, Math.ceil(error.after));
-      }
-      return memory.thread
-        ? note(texts.spent, texts.anew, () => anew(message.body))
-        : note(`${texts.trouble} ${texts.unsent}`); // a budget is used up, which another conversation does not help
+      if (error.code === "spent") return note(texts.spent, texts.anew, () => anew(message.body));
+      if (error.code === "insufficient_quota") return note(`${texts.trouble} ${texts.unsent}`);
+      return note(texts.many, texts.again, again, Math.ceil(error.after));
     }
     if (refused && (error.status === 401 || error.status === 403)) return note(texts.closed);
     if (refused && !error.passing) return note(texts.unfit);
