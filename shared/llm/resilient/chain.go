@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -42,6 +43,8 @@ type Config struct {
 
 	Clock func() time.Time
 	Rand  func() float64 // in [0, 1)
+
+	fixed *sync.Map // by Key: the models that take no temperature
 }
 
 // Call is the outcome of asking one provider.
@@ -74,6 +77,7 @@ func New(cfg Config) (*Chain, error) {
 	cfg.Backoff = cmp.Or(cfg.Backoff, 500*time.Millisecond)
 	cfg.MaxBackoff = cmp.Or(cfg.MaxBackoff, 8*time.Second)
 	cfg.MaxWait = cmp.Or(cfg.MaxWait, 30*time.Second)
+	cfg.fixed = &sync.Map{}
 	if cfg.Observe == nil {
 		cfg.Observe = func(context.Context, Call) {}
 	}

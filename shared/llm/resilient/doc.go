@@ -18,6 +18,9 @@
 // 90 s of silence end a try; an answer of Bedrock that can't be streamed is waited for. The pieces so
 // far are then void, but they cost money: the response that comes with the error holds an estimate.
 //
+// A model that takes no temperature is asked again without one, and from then on without one while
+// the chain lasts.
+//
 // # Fallbacks
 //
 // The next model is asked if one fails for a reason that need not affect the next: a retryable

@@ -135,6 +135,9 @@ func (m *Model) ask(ctx context.Context, t target, req llm.Request, out *output,
 	if err != nil {
 		return resp, err
 	}
+	if _, fixed := m.cfg.fixed.Load(t.key); fixed {
+		req.Temperature = nil
+	}
 	for {
 		call.Tries++
 		resp, err = m.try(ctx, t, req, out)
@@ -145,6 +148,12 @@ func (m *Model) ask(ctx context.Context, t target, req llm.Request, out *output,
 				call.Model = resp.Model
 			}
 			return resp, nil
+		}
+		if req.Temperature != nil && takesNoTemperature(err) {
+			m.cfg.Log.InfoContext(ctx, "model asked again without a temperature", "provider", t.key.Provider, "model", t.key.Model)
+			m.cfg.fixed.Store(t.key, true)
+			req.Temperature = nil
+			continue
 		}
 		if call.Tries >= m.cfg.Tries || ctx.Err() != nil {
 			return llm.Response{}, err
@@ -159,6 +168,17 @@ func (m *Model) ask(ctx context.Context, t target, req llm.Request, out *output,
 			return llm.Response{}, llm.Interrupted(ctx, t.Name())
 		}
 	}
+}
+
+// takesNoTemperature reports whether a model has refused a request because it takes no temperature but its own.
+// Providers say so in their texts only.
+func takesNoTemperature(err error) bool {
+	if llm.ClassOf(err) != llm.ClassBadRequest {
+		return false
+	}
+	text := strings.ToLower(err.Error())
+	return strings.Contains(text, "temperature") &&
+		(strings.Contains(text, "support") || strings.Contains(text, "deprecated") || strings.Contains(text, "only 1 is allowed"))
 }
 
 // try asks once. It streams even if the caller does not, because only the stream shows whether the
