@@ -4,7 +4,9 @@
 // # Differences between providers
 //
 // OpenAI and its newer models take the limit of an answer as max_completion_tokens, others as
-// max_tokens. Usage comes in the last event, in every event, or not at all. The pieces of calls are
+// max_tokens. A server that refuses max_tokens or stream_options is asked again with the other name, or
+// without the options, and from then on so for that model: the names of Azure's deployments tell
+// nothing. Usage comes in the last event, in every event, or not at all. The pieces of calls are
 // identified by index, by id, or by position, or a call comes whole. Several calls may share an
 // index or an id, or have none. This package separates them and gives each call a unique id.
 //
@@ -35,6 +37,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
@@ -61,9 +64,10 @@ type Options struct {
 type Model struct {
 	endpoint *wire.Endpoint
 	model    string
-	own      bool   // the provider is OpenAI
-	mistral  bool   // the provider is Mistral
-	from     string // provider and host, because several servers use this protocol; only their opaque data is sent back
+	own      bool      // the provider is OpenAI
+	mistral  bool      // the provider is Mistral
+	from     string    // provider and host, because several servers use this protocol; only their opaque data is sent back
+	learned  *sync.Map // by the name of a model: its dialect, if a refusal has taught it
 }
 
 var _ llm.Model = (*Model)(nil)
@@ -93,7 +97,7 @@ func New(o Options) (*Model, error) {
 		return nil, err
 	}
 	mistral := base.Hostname() == "mistral.ai" || strings.HasSuffix(base.Hostname(), ".mistral.ai")
-	return &Model{endpoint, o.Model, own, mistral, Name + " " + base.Host}, nil
+	return &Model{endpoint, o.Model, own, mistral, Name + " " + base.Host, &sync.Map{}}, nil
 }
 
 // Name implements [llm.Model].
@@ -107,13 +111,22 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 	if req.Model == "" {
 		req.Model = m.model
 	}
-	body, err := m.encode(req, onDelta != nil)
-	if err != nil {
-		return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: Name, Err: err}
+	d := m.dialectOf(req.Model)
+	for {
+		body, err := m.encode(req, d, onDelta != nil)
+		if err != nil {
+			return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: Name, Err: err}
+		}
+		a := answer{Answer: wire.NewAnswer(req, onDelta), model: req.Model, from: m.from, asked: req.Model}
+		err = m.endpoint.Ask(ctx, body, onDelta != nil, &a)
+		if err == nil {
+			return a.response(), nil
+		}
+		learned := d.after(err)
+		if learned == d || a.chunks > 0 {
+			return llm.Response{}, err
+		}
+		d = learned
+		m.learned.Store(req.Model, d)
 	}
-	a := answer{Answer: wire.NewAnswer(req, onDelta), model: req.Model, from: m.from, asked: req.Model}
-	if err := m.endpoint.Ask(ctx, body, onDelta != nil, &a); err != nil {
-		return llm.Response{}, err
-	}
-	return a.response(), nil
 }

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
@@ -55,16 +56,43 @@ type definition struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
+// dialect is what servers differ in by the model.
+type dialect struct {
+	renamed bool // it takes the limit of an answer as max_completion_tokens
+	plain   bool // it takes no stream_options
+}
+
+// dialectOf returns the dialect of a model as far as it is known.
+func (m *Model) dialectOf(model string) dialect {
+	if d, ok := m.learned.Load(model); ok {
+		return d.(dialect) //nolint:forcetypeassert // only Generate stores them
+	}
+	return dialect{renamed: m.own || renamedLimit().MatchString(model), plain: m.mistral}
+}
+
+// after returns the dialect after a failure. It is d if the failure does not say that d was wrong.
+func (d dialect) after(err error) dialect {
+	text := err.Error()
+	switch {
+	case llm.ClassOf(err) != llm.ClassBadRequest:
+	case strings.Contains(text, "'max_tokens' is not supported"):
+		d.renamed = true
+	case strings.Contains(text, "stream_options"):
+		d.plain = true
+	}
+	return d
+}
+
 // encode returns the JSON body of a request.
-func (m *Model) encode(req llm.Request, stream bool) ([]byte, error) {
+func (m *Model) encode(req llm.Request, d dialect, stream bool) ([]byte, error) {
 	out := request{Model: req.Model, Temperature: req.Temperature, Stream: stream, Messages: m.messages(req)}
 	if mistrals().MatchString(req.Model) {
 		out.Messages = forMistral(out.Messages)
 	}
-	if stream && !m.mistral {
+	if stream && !d.plain {
 		out.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
-	if limit := max(req.MaxTokens, 0); m.own || renamedLimit().MatchString(req.Model) {
+	if limit := max(req.MaxTokens, 0); d.renamed {
 		out.MaxCompletionTokens = limit
 	} else {
 		out.MaxTokens = limit

@@ -198,3 +198,46 @@ func TestKeyIsNeverTold(t *testing.T) {
 		}
 	}
 }
+
+// TestParametersThatAServerDoesNotTake: the request comes again without them, and the next one begins without them.
+// Azure's deployments have any name, so that the limit's name is not known before.
+func TestParametersThatAServerDoesNotTake(t *testing.T) {
+	renamed := llmtest.JSON(400, openAIError("Unsupported parameter: 'max_tokens' is not supported with this model. "+
+		"Use 'max_completion_tokens' instead.", "invalid_request_error", `"unsupported_parameter"`))
+	unknown := llmtest.JSON(400, openAIError("Unrecognized request argument supplied: stream_options", "invalid_request_error", "null"))
+	hi := llmtest.Events(events(llm.Response{Message: llm.Message{Text: "Hi."}, StopReason: llm.StopEndTurn, Model: "mine"})...)
+	m, s := asking(t, renamed, unknown, hi, hi)
+	req := user("go")
+	req.Model, req.MaxTokens = "my-deployment", 9
+	for range 2 {
+		if resp, err := m.Generate(t.Context(), req, func(llm.Delta) {}); err != nil || resp.Text != "Hi." {
+			t.Fatalf("got %+v, %v", resp, err)
+		}
+	}
+	var sent []string
+	for _, a := range s.Asked() {
+		var with []string
+		for _, name := range []string{`"max_tokens":9`, `"max_completion_tokens":9`, `"stream_options"`} {
+			if bytes.Contains(a.Body, []byte(name)) {
+				with = append(with, name)
+			}
+		}
+		sent = append(sent, strings.Join(with, " "))
+	}
+	if diff := cmp.Diff([]string{
+		`"max_tokens":9 "stream_options"`, `"max_completion_tokens":9 "stream_options"`, `"max_completion_tokens":9`, `"max_completion_tokens":9`,
+	}, sent); diff != "" {
+		t.Errorf("- want, + sent\n%s", diff)
+	}
+}
+
+// TestARefusalThatNamesAParameterOnlyBesides is an error.
+func TestARefusalThatNamesAParameterOnlyBesides(t *testing.T) {
+	m, _ := asking(t, llmtest.JSON(400, openAIError("'max_tokens' or 'max_completion_tokens' is too large: 9. It has to be 5 at most.",
+		"BadRequestError", "400")))
+	req := user("go")
+	req.MaxTokens = 9
+	if _, err := m.Generate(t.Context(), req, nil); llm.ClassOf(err) != llm.ClassBadRequest {
+		t.Errorf("got %v", err)
+	}
+}
