@@ -41,6 +41,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -51,6 +52,9 @@ const (
 	ownHost = "api.openai.com"
 	ownBase = "https://" + ownHost + "/v1"
 )
+
+// azures matches the hosts of Azure that take a key in the header api-key.
+var azures = pattern.New(`(?i)\.(?:openai|cognitiveservices|services\.ai)\.azure\.(?:com|us|cn)$`)
 
 // Options configure a [Model].
 type Options struct {
@@ -65,6 +69,7 @@ type Model struct {
 	endpoint *wire.Endpoint
 	model    string
 	own      bool      // the provider is OpenAI
+	short    bool      // it takes short call ids only
 	mistral  bool      // the provider is Mistral
 	from     string    // provider and host, because several servers use this protocol; only their opaque data is sent back
 	learned  *sync.Map // by the name of a model: its dialect, if a refusal has taught it
@@ -89,15 +94,19 @@ func New(o Options) (*Model, error) {
 	case own && o.APIKey.Reveal() == "":
 		return nil, errors.New("no API key is set")
 	}
+	header, prefix, azure := "Authorization", "Bearer ", azures().MatchString(base.Hostname())
+	if azure {
+		header, prefix = "Api-Key", ""
+	}
 	endpoint, err := wire.NewEndpoint(wire.Config{
 		Provider: Name, URL: base.JoinPath("chat", "completions"), HTTP: o.HTTP, Header: http.Header{},
-		Key: o.APIKey, KeyHeader: "Authorization", KeyPrefix: "Bearer ",
+		Key: o.APIKey, KeyHeader: header, KeyPrefix: prefix,
 	})
 	if err != nil {
 		return nil, err
 	}
 	mistral := base.Hostname() == "mistral.ai" || strings.HasSuffix(base.Hostname(), ".mistral.ai")
-	return &Model{endpoint, o.Model, own, mistral, Name + " " + base.Host, &sync.Map{}}, nil
+	return &Model{endpoint, o.Model, own, own || azure, mistral, Name + " " + base.Host, &sync.Map{}}, nil
 }
 
 // Name implements [llm.Model].

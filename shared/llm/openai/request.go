@@ -150,12 +150,12 @@ func (m *Model) messages(req llm.Request) []message {
 	return out
 }
 
-// maxID is the longest call id that OpenAI accepts. Other providers have longer ids with other
+// maxID is the longest call id that OpenAI and Azure accept. Other providers have longer ids with other
 // characters, which have a meaning for them.
 const maxID = 40
 
 func (m *Model) callID(id string) string {
-	if !m.own {
+	if !m.short {
 		return id
 	}
 	return wire.CallID(id, maxID)

@@ -241,3 +241,42 @@ func TestARefusalThatNamesAParameterOnlyBesides(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestAzure takes the key in a header of its own, and call ids of OpenAI's length.
+func TestAzure(t *testing.T) {
+	long := strings.Repeat("i", 50)
+	req := user("go")
+	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Calls: []llm.ToolCall{{ID: long, Name: "look"}}},
+		llm.Message{Role: llm.RoleTool, Results: []llm.ToolResult{{CallID: long, Name: "look"}}})
+	for base, azure := range map[string]bool{
+		"https://mine.openai.azure.com/openai/v1": true, "https://mine.openai.azure.com/openai/deployments/d?api-version=2024-10-21": true,
+		"https://mine.services.ai.azure.com/openai/v1": true, "https://mine.cognitiveservices.azure.com/openai/v1": true,
+		"https://mine.openai.azure.us/openai/v1": true,
+		"https://models.inference.ai.azure.com":  false, "https://openai.azure.com.example/v1": false, "http://localhost/v1": false,
+	} {
+		var head http.Header
+		var body []byte
+		m, err := openai.New(openai.Options{BaseURL: base, APIKey: secret.NewValue("k"), Model: "d", HTTP: llmtest.Doer(
+			func(r *http.Request) (*http.Response, error) {
+				head = r.Header
+				body, _ = io.ReadAll(r.Body)
+				return nil, errors.New("enough")
+			})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = m.Generate(t.Context(), req, nil)
+		want := http.Header{"Authorization": {"Bearer k"}}
+		if azure {
+			want = http.Header{"Api-Key": {"k"}}
+		}
+		for _, name := range []string{"Authorization", "Api-Key"} {
+			if got := head.Get(name); got != want.Get(name) {
+				t.Errorf("%s: %s is %q", base, name, got)
+			}
+		}
+		if bytes.Contains(body, []byte(long)) == azure {
+			t.Errorf("%s: %s", base, body)
+		}
+	}
+}
