@@ -12,7 +12,7 @@ import (
 var mistrals = pattern.New(`(?i)[sx]tral`)
 
 const (
-	// note begins what the system says within a conversation. Mistral's models take it from a user only.
+	// note begins what the system says within a conversation where the model takes it from a user only.
 	note = "[Note of the system, not of the user]\n"
 	// heard is what the assistant says between a result and the next word of a user.
 	heard = "I have read the result."
@@ -23,9 +23,8 @@ func forMistral(in []message) []message {
 	var out []message
 	var last llm.Role
 	for _, m := range in {
-		if m.Role == llm.RoleSystem && last != "" {
-			text := note + *m.Content
-			m.Role, m.Content = llm.RoleUser, &text
+		if last != "" {
+			m = asUser(m)
 		}
 		if m.Role == llm.RoleUser && last == llm.RoleTool {
 			text := heard
@@ -40,6 +39,15 @@ func forMistral(in []message) []message {
 		out, last = append(out, m), m.Role
 	}
 	return out
+}
+
+// asUser returns a message of the system as one of a user, and any other as it is.
+func asUser(m message) message {
+	if m.Role == llm.RoleSystem {
+		text := note + *m.Content
+		m.Role, m.Content = llm.RoleUser, &text
+	}
+	return m
 }
 
 var nineSigns = pattern.New(`^[a-zA-Z0-9]{9}$`)

@@ -4,9 +4,9 @@
 // # Differences between providers
 //
 // OpenAI and its newer models take the limit of an answer as max_completion_tokens, others as
-// max_tokens. A server that refuses max_tokens or stream_options is asked again with the other name, or
-// without the options, and from then on so for that model: the names of Azure's deployments tell
-// nothing. Usage comes in the last event, in every event, or not at all. The pieces of calls are
+// max_tokens. Some take no stream_options, and some templates of models take a system message at the
+// beginning only. A server that refuses one of these is asked again in the other form, and from then on
+// so for that model. Usage comes in the last event, in every event, or not at all. The pieces of calls are
 // identified by index, by id, or by position, or a call comes whole. Several calls may share an
 // index or an id, or have none. This package separates them and gives each call a unique id.
 //

@@ -60,6 +60,7 @@ type definition struct {
 type dialect struct {
 	renamed bool // it takes the limit of an answer as max_completion_tokens
 	plain   bool // it takes no stream_options
+	led     bool // its template takes the system's words at the beginning only
 }
 
 // dialectOf returns the dialect of a model as far as it is known.
@@ -72,8 +73,10 @@ func (m *Model) dialectOf(model string) dialect {
 
 // after returns the dialect after a failure. It is d if the failure does not say that d was wrong.
 func (d dialect) after(err error) dialect {
-	text := err.Error()
+	text := strings.ToLower(err.Error())
 	switch {
+	case strings.Contains(text, "system message must be at the beginning"): // some servers answer 500
+		d.led = true
 	case llm.ClassOf(err) != llm.ClassBadRequest:
 	case strings.Contains(text, "'max_tokens' is not supported"):
 		d.renamed = true
@@ -88,6 +91,10 @@ func (m *Model) encode(req llm.Request, d dialect, stream bool) ([]byte, error) 
 	out := request{Model: req.Model, Temperature: req.Temperature, Stream: stream, Messages: m.messages(req)}
 	if mistrals().MatchString(req.Model) {
 		out.Messages = forMistral(out.Messages)
+	} else if d.led {
+		for i := 1; i < len(out.Messages); i++ {
+			out.Messages[i] = asUser(out.Messages[i])
+		}
 	}
 	if stream && !d.plain {
 		out.StreamOptions = &streamOptions{IncludeUsage: true}

@@ -280,3 +280,40 @@ func TestAzure(t *testing.T) {
 		}
 	}
 }
+
+// TestATemplateThatTakesTheSystemFirstOnly, as Qwen's do: notes within the conversation come as a user's then. vLLM
+// answers 400, llama.cpp and Ollama 500.
+func TestATemplateThatTakesTheSystemFirstOnly(t *testing.T) {
+	hi := llmtest.JSON(200, wholeAnswer(llm.Response{Message: llm.Message{Text: "Hi."}, StopReason: llm.StopEndTurn, Model: "qwen"}))
+	for _, refusal := range []http.HandlerFunc{
+		llmtest.JSON(400, openAIError("Chat template error: System message must be at the beginning.", "invalid_request_error", "null")),
+		llmtest.JSON(500, openAIError("Jinja Exception: System message must be at the beginning.", "server_error", "500")),
+		llmtest.JSON(500, `{"error":{"message":"system message must be at the beginning","type":"api_error"}}`),
+	} {
+		m, s := asking(t, refusal, hi, hi)
+		for range 2 {
+			if resp, err := m.Generate(t.Context(), conversation(), nil); err != nil || resp.Text != "Hi." {
+				t.Fatalf("got %+v, %v", resp, err)
+			}
+		}
+		for i, a := range s.Asked() {
+			var body struct {
+				Messages []struct{ Role, Content string }
+			}
+			if err := json.Unmarshal(a.Body, &body); err != nil {
+				t.Fatal(err)
+			}
+			var roles string
+			for _, said := range body.Messages {
+				roles += said.Role[:1]
+			}
+			want := "suatttuau" // the note is the seventh
+			if i == 0 {
+				want = "suatttsau"
+			}
+			if note := body.Messages[6].Content; roles != want || !strings.HasSuffix(note, "There is no tool named fly.to the moon.") {
+				t.Errorf("request %d has %s, want %s, and the note %q", i, roles, want, note)
+			}
+		}
+	}
+}
