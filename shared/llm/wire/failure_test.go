@@ -79,6 +79,19 @@ func TestErrorClasses(t *testing.T) {
 		// OpenRouter
 		{402, `{"error":{"code":402,"message":"Insufficient credits"}}`, llm.ClassBilling},
 		{403, `{"error":{"code":403,"message":"x requires moderation. Your input was flagged for violence.","metadata":{"reasons":["violence"]}}}`, llm.ClassRefused},
+		// too long, in the words of xAI, Kimi, Alibaba, Zhipu, vLLM, Together and Hugging Face, and GitHub
+		{400, `{"code":"Client specified an invalid argument","error":"This model's maximum prompt length is 131072 but the request contains 537812 tokens."}`,
+			llm.ClassContextTooLong},
+		{400, `{"error":{"message":"Invalid request: Your request exceeded model token limit: 8192","type":"invalid_request_error"}}`, llm.ClassContextTooLong},
+		{400, `{"error":{"code":"invalid_parameter_error","message":"Range of input length should be [1, 30720]","type":"invalid_request_error"}}`,
+			llm.ClassContextTooLong},
+		{400, `{"error":{"code":"1261","message":"Prompt exceeds max length"}}`, llm.ClassContextTooLong},
+		{400, `{"error":{"message":"The decoder prompt (length 9000) is longer than the maximum model length of 8192.","type":"BadRequestError","code":400}}`,
+			llm.ClassContextTooLong},
+		{422, "{\"error\":{\"message\":\"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000 `inputs` tokens\"," +
+			`"type":"invalid_request_error"}}`, llm.ClassContextTooLong},
+		{400, `{"error":{"message":"prompt token count of 70000 exceeds the limit of 64000","code":"model_max_prompt_tokens_exceeded"}}`,
+			llm.ClassContextTooLong},
 		// LiteLLM
 		{400, `{"error":{"message":"litellm.ContextWindowExceededError: …","type":"ContextWindowExceededError","param":null,"code":"400"}}`, llm.ClassContextTooLong},
 		{400, `{"error":{"message":"litellm.ContentPolicyViolationError","type":"ContentPolicyViolationError","code":"400"}}`, llm.ClassRefused},

@@ -69,6 +69,13 @@ var words = []struct {
 	{"context size", llm.ClassContextTooLong},
 	{"input token count", llm.ClassContextTooLong},
 	{"too many input tokens", llm.ClassContextTooLong},
+	{"prompt token count", llm.ClassContextTooLong},
+	{"maximum prompt length", llm.ClassContextTooLong},
+	{"maximum model length", llm.ClassContextTooLong},
+	{"prompt exceeds max length", llm.ClassContextTooLong},
+	{"exceeded model token limit", llm.ClassContextTooLong},
+	{"range of input length", llm.ClassContextTooLong},
+	{"tokens + `max_new_tokens`", llm.ClassContextTooLong},
 	{"reduce the length of", llm.ClassContextTooLong},
 	{"request too large for", llm.ClassContextTooLong}, // OpenAI's 429 for a request larger than the limit per minute
 
