@@ -102,8 +102,11 @@ func (c *openCall) ended(p callPiece) bool {
 	return strings.HasPrefix(strings.TrimSpace(string(p.Function.Arguments)), "{") && json.Valid([]byte(c.arguments.String()))
 }
 
-// close ends all calls. A call without a name is an error, unless it received nothing at all.
+// close ends the text and all calls. A call without a name is an error, unless it received nothing at all.
 func (a *answer) close() error {
+	if err := a.AddText(a.visible.rest()); err != nil {
+		return err
+	}
 	for _, c := range a.calls {
 		if c.at < 0 && c.id+c.arguments.String() != "" {
 			if _, err := a.Begin(c.id, c.name); err != nil {

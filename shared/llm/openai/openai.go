@@ -26,6 +26,11 @@
 // reasoning_content, reasoning, reasoning_details, extra_content (Gemini's thought signatures).
 // This package keeps it as [llm.Opaque] and returns it only to the same host and model.
 //
+// # What is no part of the answer
+//
+// Some servers leave what a model thinks within its text, between <think> and </think> at the
+// beginning. This package takes it out.
+//
 // # When an answer is complete
 //
 // A stream is complete in two cases. It gives a finish reason and then [DONE]. Or it gives a finish

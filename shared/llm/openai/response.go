@@ -43,6 +43,7 @@ type answer struct {
 	chunks  int
 	finish  string // empty: no finish reason yet
 	refused bool
+	visible visible
 	usage   llm.Usage
 	extras  gathered
 	from    string // the provider and its host
@@ -121,14 +122,15 @@ func (a *answer) say(one choice) error {
 		return nil
 	}
 	a.refused = a.refused || said.Refusal != ""
-	if said.Content == "" && said.Refusal == "" && len(said.ToolCalls) == 0 {
+	text := a.visible.next(string(said.Content)) + said.Refusal
+	if text == "" && len(said.ToolCalls) == 0 {
 		a.Think()
 	}
 	if err := a.Keep(said.size()); err != nil {
 		return err
 	}
 	a.extras.add(said.extras)
-	if err := a.AddText(string(said.Content) + said.Refusal); err != nil {
+	if err := a.AddText(text); err != nil {
 		return err
 	}
 	for i, c := range said.ToolCalls {
