@@ -210,12 +210,20 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
   WHERE b.workspace_id = $1 AND (b.scope, b.scope_id) IN (VALUES ('global', ''), ('agent', $5), ('agent', $6))
     AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now()))
 
+-- part: moneyOfBudgets
+-- The least money that one of those budgets has left which are capped in money.
+(SELECT coalesce(min(b.allocated_micro_usd - b.consumed_micro_usd), 9223372036854775807)
+   FROM usage_budgets b
+  WHERE b.workspace_id = $1 AND (b.scope, b.scope_id) IN (VALUES ('global', ''), ('agent', $5), ('agent', $6))
+    AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now()))
+
 -- name: SpentIn
 -- Sums up the tokens of the turns of agent $5 in a thread that began within $4 before now, except $3. Tells what is left of
 -- the budgets of the workspace, and of the agents $5 and $6. Row-level security keeps Postgres from an index on what the
 -- inputs say, so the turns are found by their messages, and those that were rolled back by the activity that says so.
 SELECT CAST(coalesce(sum(e.prompt_tokens + e.completion_tokens), 0) AS bigint),
-  @leftOfBudgets
+  @leftOfBudgets,
+  @moneyOfBudgets
   FROM executions e
  WHERE e.workspace_id = $1 AND e.agent = $5 AND e.created_at > (SELECT lk_plus(lk_now(), $4)) AND e.id <> $3
    AND e.id IN (
@@ -229,7 +237,8 @@ SELECT CAST(coalesce(sum(e.prompt_tokens + e.completion_tokens), 0) AS bigint),
 -- name: SpentAt
 -- SpentIn for the thread of the address $3 on the channel $2, and no exception.
 SELECT CAST(coalesce(sum(e.prompt_tokens + e.completion_tokens), 0) AS bigint),
-  @leftOfBudgets
+  @leftOfBudgets,
+  @moneyOfBudgets
   FROM executions e
  WHERE e.workspace_id = $1 AND e.agent = $5 AND e.created_at > (SELECT lk_plus(lk_now(), $4))
    AND e.id IN (

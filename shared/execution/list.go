@@ -131,6 +131,8 @@ const Spell = 24 * time.Hour
 type Spent struct {
 	Tokens int64
 	Left   int64 // the fewest tokens that a budget of the workspace or of the agent has left
+	// LeftMicroUSD is the least money that one of those has left which are capped in money, in millionths of a dollar.
+	LeftMicroUSD int64
 }
 
 // SpentIn adds to a batch the sum of the tokens that the turns of a thread, which began within
@@ -138,14 +140,14 @@ type Spent struct {
 // budgets of an agent are those of agent and here, such as visitor_chat and visitor_chat:ch.
 func (s *Store) SpentIn(b *db.Batch, thread, except, agent, here string) *Spent {
 	n := new(Spent)
-	b.One([]any{&n.Tokens, &n.Left}, s.q.SpentIn, thread, cmp.Or(except, nobody), -Spell.Milliseconds(), agent, here)
+	b.One([]any{&n.Tokens, &n.Left, &n.LeftMicroUSD}, s.q.SpentIn, thread, cmp.Or(except, nobody), -Spell.Milliseconds(), agent, here)
 	return n
 }
 
 // SpentAt is SpentIn for the thread of an address, without an exception.
 func (s *Store) SpentAt(b *db.Batch, channel, address, agent, here string) *Spent {
 	n := new(Spent)
-	b.One([]any{&n.Tokens, &n.Left}, s.q.SpentAt, channel, address, -Spell.Milliseconds(), agent, here)
+	b.One([]any{&n.Tokens, &n.Left, &n.LeftMicroUSD}, s.q.SpentAt, channel, address, -Spell.Milliseconds(), agent, here)
 	return n
 }
 

@@ -91,6 +91,34 @@ func unasked(err error) bool {
 	return spent || isUnmetered(err)
 }
 
+// LeastCost returns the least cost of a new job: that of its first request, with the shortest answer for which a model
+// is called.
+func (r *Runner) LeastCost(ws db.Workspace, job Job) Cost {
+	input := estimate(llm.Request{System: job.System, Messages: job.Messages, Tools: offer(job.Skills, job.Window, nil)})
+	if most := job.promptLimit(); most > 0 {
+		input = min(input, most) // what is longer is summarised first
+	}
+	return Cost{
+		Workspace: ws, Agent: job.Agent, Surface: job.Execution.Surface, Execution: job.Execution.ID, Trace: job.Execution.Trace,
+		Model: cmp.Or(job.Model, r.ModelID, r.model(ws).Name()), Input: input, Output: min(LeastAnswer, cmp.Or(job.MaxTokens, LeastAnswer)),
+	}
+}
+
+// Affords reports whether the budgets have a cost left: it reserves it, and gives it back.
+func (r *Runner) Affords(ctx context.Context, c Cost) (bool, error) {
+	if r.Meter == nil {
+		return true, nil
+	}
+	_, settle, err := r.Meter.Reserve(ctx, c)
+	if _, spent := errors.AsType[*SpentError](err); spent {
+		return false, nil
+	}
+	if err == nil {
+		_, err = settle(ctx, nil, nil)
+	}
+	return err == nil, err
+}
+
 // look reads the kill switches. It is called before each step, so that a switch takes effect within
 // one step.
 func (r *Runner) look(ctx context.Context, job Job, s *state) (*Outcome, error) {

@@ -107,12 +107,6 @@ func estimate(r llm.Request) int {
 // LeastAnswer is the smallest size of an answer, in tokens, for which a model is called.
 const LeastAnswer = 256
 
-// Least returns the fewest tokens that a budget must have left for a request: those of the request and of a
-// short answer.
-func Least(r llm.Request) int64 {
-	return int64(estimate(r) + min(LeastAnswer, cmp.Or(r.MaxTokens, LeastAnswer)))
-}
-
 // measured returns the usage of an answer as reported. It estimates missing counts and marks the
 // usage as estimated.
 func measured(request llm.Request, resp llm.Response) llm.Usage {

@@ -9,12 +9,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
-	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // findThread finds or opens the thread of the turn, and checks its persona.
@@ -31,7 +29,7 @@ func (s *turn) findThread(ctx context.Context, t Turn) error {
 	var b db.Batch
 	var found *[]thread.Thread
 	var served *persona.Found
-	unspent := func() error { return nil }
+	unspent := func() (*execution.Spent, error) { return nil, nil } //nolint:nilnil // nothing bounds it
 	switch {
 	case t.Thread != "":
 		found = s.Threads.GetIn(&b, t.Thread)
@@ -69,7 +67,11 @@ func (s *turn) findThread(ctx context.Context, t Turn) error {
 	case t.Thread != "":
 		return ErrNoThread
 	}
-	if err := unspent(); err != nil {
+	used, err := unspent()
+	if err == nil && used != nil {
+		err = s.payable(ctx, t, used)
+	}
+	if err != nil {
 		return err
 	}
 	if s.Thread == "" {
@@ -95,37 +97,65 @@ func (t *Turn) mayHave(in thread.Thread) bool {
 }
 
 // unspent adds to a batch the read of what the thread has used, by read, and of what it may. The
-// returned function, which is called after the batch was sent, fails with [ErrSpent] when the thread has
-// used as many tokens as it may in [execution.Spell], and with [ErrBudget] when a budget has too little left
-// for an answer.
-func (s *turn) unspent(b *db.Batch, read func() *execution.Spent) func() error {
+// returned function, which is called after the batch was sent, returns what was read, and fails with [ErrSpent] when
+// the thread has used as many tokens as it may in [execution.Spell]. It returns nil where threads have no bound.
+func (s *turn) unspent(b *db.Batch, read func() *execution.Spent) func() (*execution.Spent, error) {
 	if s.kind.ThreadTokens == nil {
-		return func() error { return nil }
+		return func() (*execution.Spent, error) { return nil, nil } //nolint:nilnil // nothing bounds it
 	}
 	settings, used := s.Workspaces.Settings(b), read()
-	return func() error {
+	return func() (*execution.Spent, error) {
 		bounds, err := settings()
-		switch {
-		case err != nil:
-			return err
-		case used.Tokens >= s.kind.ThreadTokens(bounds):
-			return ErrSpent
-		case used.Left < s.least(bounds):
-			return ErrBudget
+		if err == nil && used.Tokens >= s.kind.ThreadTokens(bounds) {
+			err = ErrSpent
 		}
-		return nil
+		return used, err
 	}
 }
 
-// least returns the fewest tokens for which the model is asked to answer the turn, as far as it is known before
-// the turn begins.
-func (s *turn) least(bounds workspace.Settings) int64 {
-	most := s.AnswerTokens
-	if of := s.kind.AnswerTokens; of != nil && (most == 0 || of(bounds) < most) {
-		most = of(bounds)
+// maxTokenPrice is above the price of a token of any model, in millionths of a dollar.
+const maxTokenPrice = 100
+
+// payable fails with [ErrBudget] when a budget has too little left for an answer. Where one has less left than the
+// model's window takes, it reads what the model would be asked with.
+func (s *turn) payable(ctx context.Context, t Turn, used *execution.Spent) error {
+	if used.Left <= 0 || used.LeftMicroUSD <= 0 {
+		return ErrBudget
 	}
-	messages, _ := s.history(nil)
-	return reason.Least(llm.Request{System: s.kind.Prompt, Messages: messages, MaxTokens: most})
+	if window := int64(s.Window); window > 0 && used.Left >= window && used.LeftMicroUSD/maxTokenPrice >= window {
+		return nil
+	}
+	var b db.Batch
+	name, spoken := cmp.Or(t.Persona, s.kind.Persona), func() []thread.Spoken { return nil }
+	settings, words := s.Workspaces.Settings(&b), s.Personas.Newest(&b, name)
+	if s.Thread != "" && (s.Before == nil || s.Adds) {
+		spoken = s.Threads.ReadLately(&b, s.Thread, maxHistory)
+	}
+	if err := s.DB.Read(ctx, s.ws, &b); err != nil {
+		return fmt.Errorf("read what a turn would cost: %w", err)
+	}
+	bounds, err := settings()
+	if err != nil {
+		return err
+	}
+	skills, err := s.Skills(ctx, s.ws, s.kind.Surface)
+	if err != nil {
+		return err
+	}
+	e := execution.Execution{ID: s.exec.ID, Surface: s.kind.Surface}
+	job := s.speaking(s.bounded(reason.Job{Execution: e, Agent: s.kind.Agent}, nil, bounds), words.Or(name))
+	job.Skills = s.allowed(skills, words.Or(name).Skills)
+	job.Messages, _ = s.history(spoken())
+	cost := s.Reason.LeastCost(s.ws, job)
+	least := int64(cost.Input + cost.Output)
+	affords := used.Left >= least
+	if affords && used.LeftMicroUSD/maxTokenPrice < least { // the model's price decides
+		affords, err = s.Reason.Affords(ctx, cost)
+	}
+	if err == nil && !affords {
+		err = ErrBudget
+	}
+	return err
 }
 
 // here names the agent on its surface, as budgets do.

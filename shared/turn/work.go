@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
@@ -99,16 +100,13 @@ func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 	}
 	job = s.bounded(job, nil, settings)
 	job.Basis = on.first
-	if s.AnswerTokens > 0 {
-		job.MaxTokens = min(job.MaxTokens, s.AnswerTokens)
-	}
 	if s.kind.ThreadTokens != nil {
 		if job.Tokens = s.kind.ThreadTokens(settings) - on.others; job.Tokens == 0 {
 			job.Tokens = -1
 		}
 	}
-	job.By, job.System, job.NoApprovals = s.By, words.System(s.kind.Prompt), s.Limited
-	job.Model, job.Temperature = words.Model, words.Temperature
+	job = s.speaking(job, words)
+	job.By, job.NoApprovals = s.By, s.Limited
 	job.Journal = slices.Clip(entries)
 	names := words.Skills
 	if len(entries) > 0 {
@@ -124,6 +122,15 @@ func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 		job.Messages, job.Trust = s.history(on.spoken)
 	}
 	return job, nil
+}
+
+// speaking returns the job with the words and the model of a persona, and with the longest answer that was asked for.
+func (s *turn) speaking(job reason.Job, as persona.Persona) reason.Job {
+	if s.AnswerTokens > 0 {
+		job.MaxTokens = min(job.MaxTokens, s.AnswerTokens)
+	}
+	job.System, job.Model, job.Temperature = as.System(s.kind.Prompt), as.Model, as.Temperature
+	return job
 }
 
 // ground is what a turn works by.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -184,4 +185,71 @@ func TestAHistoryThatABudgetCannotPay(t *testing.T) {
 			t.Errorf("it ends with %v", err)
 		}
 	})
+}
+
+// TestWhatTheModelIsAskedWithCounts before a message is taken: the persona's words and what the conversation has, beside
+// the message. Where a budget is capped in money, the model's price counts.
+func TestWhatTheModelIsAskedWithCounts(t *testing.T) {
+	long := strings.Repeat("word ", 3_000) // 3,750 tokens
+	for name, test := range map[string]struct {
+		tokens, microUSD int64
+		prepare          func(context.Context, *db.Tx, *wire.Surfaces, string) error
+		taken            bool
+	}{
+		"a long persona": {tokens: 3_000, prepare: func(ctx context.Context, tx *db.Tx, a *wire.Surfaces, _ string) error {
+			_, err := a.Personas.Put(ctx, tx, persona.Persona{Name: persona.VisitorChat, Instructions: long, CreatedBy: "user:ada"})
+			return err
+		}},
+		"a long conversation": {tokens: 3_000, prepare: func(ctx context.Context, tx *db.Tx, a *wire.Surfaces, thread string) error {
+			return said(ctx, tx, a, thread, long)
+		}},
+		"a long conversation in money": {tokens: 1_000_000, microUSD: 40_000, prepare: func(ctx context.Context, tx *db.Tx, a *wire.Surfaces, thread string) error {
+			return said(ctx, tx, a, thread, long)
+		}},
+		"a short conversation in money": {tokens: 1_000_000, microUSD: 60_000, taken: true},
+		"a short conversation":          {tokens: 3_000, taken: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+				a, _ := agentOf(t, e, "http://127.0.0.1:9/v1", "claude-opus-4", io.Discard) // 15 and 75 dollars a million tokens
+				in, err := a.Threads.Open(t.Context(), e.Workspace, thread.Thread{Channel: chat.Channel, Address: "ann"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+					_, err := a.Budgets.Create(ctx, tx, budget.Budget{
+						Scope: budget.Global, Tokens: budget.Account{Allocated: test.tokens}, MicroUSD: budget.Account{Allocated: test.microUSD},
+						Capped: test.microUSD > 0, CreatedBy: "ada", Start: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour),
+					})
+					if err == nil && test.prepare != nil {
+						err = test.prepare(ctx, tx, a, in.ID)
+					}
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+				before, err := a.Threads.Lately(t.Context(), e.Workspace, in.ID, 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := &turn.Runner{Parts: a.Parts, Kinds: []turn.Kind{chat.Kind()}}
+				_, err = r.Talk(t.Context(), e.Workspace, turn.Turn{
+					Surface: trace.Chat, Lane: "session:chat:ann", Address: "ann", Message: "Hi.", By: "ann",
+				})
+				if errors.Is(err, turn.ErrBudget) == test.taken || test.taken && err != nil {
+					t.Errorf("it ends with %v", err)
+				}
+				after, err := a.Threads.Lately(t.Context(), e.Workspace, in.ID, 10)
+				if err != nil || (len(after) > len(before)) != test.taken {
+					t.Errorf("%d messages, after %d: %v", len(after), len(before), err)
+				}
+			})
+		})
+	}
+}
+
+// said puts a message of a visitor into a conversation.
+func said(ctx context.Context, tx *db.Tx, a *wire.Surfaces, in, body string) error {
+	_, _, err := a.Threads.Append(ctx, tx, in, thread.Spoken{Role: thread.User, Body: body, Key: "1"})
+	return err
 }
