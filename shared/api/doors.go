@@ -84,7 +84,8 @@ func protocol(text string) *huma.Schema {
 func doors() []door {
 	const get, post, v1 = http.MethodGet, http.MethodPost, "/api/v1"
 	const compatible = "In the shapes of OpenAI's API: its clients work as they are. What is refused is answered as {error: {message, type, param, code}}."
-	const limits = " The visitor is X-Session-Id, else user; without both, it is new. A body has 256 KiB at most."
+	const who, small = "The visitor is X-Session-Id, else user; without both, it is new.", " A body has 256 KiB at most."
+	const large = " A body has 4 MiB at most; of what it says was spoken before, the newest 200 messages with 256 KiB together count."
 	visitor := []string{"X-Session-Id", "user"}
 	says := []string{"X-Session-Id", "X-Thread-Id", "X-Multitask", "Idempotency-Key"}
 	talk, history := reflect.TypeFor[talkAnswer](), reflect.TypeFor[page[messageItem]]()
@@ -92,17 +93,17 @@ func doors() []door {
 		{method: get, path: "/v1/models", id: "list-models", summary: "The agents that answer here", description: compatible},
 		{method: get, path: "/v1/models/{model}", id: "get-model", summary: "One of the agents", description: compatible},
 		{method: post, path: "/v1/chat/completions", id: "complete-chat", summary: "Talk with an agent",
-			description: compatible + limits, takes: says, streams: true,
+			description: compatible + " " + who + large, takes: says, streams: true,
 			shape: protocol("model, messages and, if wanted, user, stream, stream_options, max_tokens. tools are refused: the agent has its own. Other fields are ignored.")},
 		{method: post, path: "/v1/responses", id: "create-response", summary: "Talk with an agent",
-			description: compatible + limits, takes: says, streams: true,
+			description: compatible + " " + who + large, takes: says, streams: true,
 			shape: protocol("model, input and, if wanted, instructions, previous_response_id, user, stream, max_output_tokens. tools are refused. Other fields are ignored.")},
 		{method: get, path: "/v1/responses/{response}", id: "get-response", summary: "An answer that was given before", description: compatible,
 			takes: append([]string{"stream", "starting_after", "Last-Event-ID"}, visitor...), streams: true},
 		{method: post, path: v1 + "/chat/messages", id: "begin-chat", summary: "Say something as a visitor, in the visitor's conversation",
-			description: strings.TrimSpace(limits), takes: says, body: reflect.TypeFor[chatMessage](), answer: talk, streams: true},
+			description: who + small, takes: says, body: reflect.TypeFor[chatMessage](), answer: talk, streams: true},
 		{method: post, path: v1 + "/chat/{thread}/messages", id: "send-chat", summary: "Say something as a visitor",
-			description: strings.TrimSpace(limits), takes: []string{"X-Session-Id", "X-Multitask", "Idempotency-Key"},
+			description: who + small, takes: []string{"X-Session-Id", "X-Multitask", "Idempotency-Key"},
 			body: reflect.TypeFor[chatMessage](), answer: talk, streams: true},
 		{method: get, path: v1 + "/chat/{thread}/messages", id: "list-chat", summary: "What was said, oldest first",
 			description: "The visitor is named by the parameter user or the header X-Session-Id.",

@@ -18,6 +18,7 @@ import (
 
 const (
 	maxBody  = 256 << 10
+	maxWhole = 4 << 20          // of a request that may bring a whole conversation; Lambda takes less than 6 MB
 	maxDepth = 32               // of nested lists and objects
 	bodyTime = 10 * time.Second // for a body to arrive
 	maxTaken = 32 << 20         // bytes of all bodies in this process
@@ -26,13 +27,13 @@ const (
 // read counts a message whose visitor the header names, then reads its body into to, and ignores fields
 // that to does not have. Its bytes count as taken until free is called.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, v *visit, to any) (free func(), p *problem.Problem) {
-	return h.readBy(w, r, v, func(body []byte) *problem.Problem { return decoded(body, to) })
+	return h.readBy(w, r, v, maxWhole, func(body []byte) *problem.Problem { return decoded(body, to) })
 }
 
 // readStrict is read, but refuses members that the struct behind to does not name, in this spelling, and members that
 // occur twice.
 func (h *Handler) readStrict(w http.ResponseWriter, r *http.Request, v *visit, to any) (free func(), p *problem.Problem) {
-	return h.readBy(w, r, v, func(body []byte) *problem.Problem {
+	return h.readBy(w, r, v, maxBody, func(body []byte) *problem.Problem {
 		if p := checkMembers(string(body), to); p != nil {
 			return p
 		}
@@ -68,7 +69,8 @@ func checkMembers(body string, v any) *problem.Problem {
 	}
 }
 
-func (h *Handler) readBy(w http.ResponseWriter, r *http.Request, v *visit, decode func([]byte) *problem.Problem) (func(), *problem.Problem) {
+func (h *Handler) readBy(w http.ResponseWriter, r *http.Request, v *visit, most int64,
+	decode func([]byte) *problem.Problem) (func(), *problem.Problem) {
 	if p := h.early(r, v); p != nil {
 		return nil, p
 	}
@@ -76,7 +78,7 @@ func (h *Handler) readBy(w http.ResponseWriter, r *http.Request, v *visit, decod
 		return nil, p
 	}
 	body, free, p := intake.Read(w, r, intake.Limits{
-		Size: maxBody, Time: bodyTime, Room: &h.room, Total: maxTaken, From: ratelimit.NetworkOf(r.RemoteAddr),
+		Size: most, Time: bodyTime, Room: &h.room, Total: maxTaken, From: ratelimit.NetworkOf(r.RemoteAddr),
 	})
 	if p != nil {
 		return nil, p

@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	maxMessages = 200      // that count of those before the message that is to be answered
-	maxMessage  = 16 << 10 // bytes of the message that is to be answered
-	maxEarlier  = 60 << 10 // and of one before it
+	maxMessages = 200       // that count of those before the message that is to be answered
+	maxBefore   = 256 << 10 // bytes of those
+	maxMessage  = 16 << 10  // bytes of the message that is to be answered
+	maxEarlier  = 60 << 10  // and of one before it
 )
 
 // part is a piece of a message's content.
@@ -71,12 +72,25 @@ func checkMessage(at, text string) *problem.Problem {
 // newest returns what counts of a conversation, which clients send whole however long it is: the first of its messages,
 // which are instructions, and the newest ones.
 func newest(said []turn.Said, first int) []turn.Said {
-	over := len(said) - maxMessages
-	if over <= 0 {
-		return said
+	first = fitting(said[:min(first, maxMessages/2)], maxBefore/2)
+	room := maxBefore
+	for _, m := range said[:first] {
+		room -= len(m.Body)
 	}
-	first = min(first, maxMessages/2)
-	return slices.Delete(said, first, first+over)
+	lately := slices.Clone(said[max(first, len(said)-maxMessages+first):])
+	slices.Reverse(lately)
+	return slices.Delete(said, first, len(said)-fitting(lately, room))
+}
+
+// fitting returns how many of the first messages have so many bytes together at most.
+func fitting(said []turn.Said, most int) (n int) {
+	for _, m := range said {
+		if most -= len(m.Body); most < 0 {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // instructs reports whether a role is that of instructions.

@@ -56,7 +56,7 @@ func TestWhatIsNoMessage(t *testing.T) {
 		{completions, `{"model":"a\u0000b","messages":[{"role":"user","content":"Hi."}]}`, 404, "model_not_found", "model"},
 		{completions, `{"x":` + deep + `,"messages":[{"role":"user","content":"Hi."}]}`, 400, "malformed", ""},
 		{completions, `{"x":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, 400, "malformed", ""},
-		{completions, strings.Repeat(" ", 256<<10) + `{}`, 413, "too_large", ""},
+		{completions, strings.Repeat(" ", 4<<20) + `{}`, 413, "too_large", ""},
 		{responses, `{}`, 400, "invalid", "input"},
 		{responses, `{"input":null}`, 400, "invalid", "input"},
 		{responses, `{"input":[]}`, 400, "invalid", "input"},

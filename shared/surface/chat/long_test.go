@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
@@ -42,6 +43,43 @@ func TestALongConversationGoesOn(t *testing.T) {
 			if got := must(w.Threads.Lately(t.Context(), w.Workspace, thread, 1000))(t); len(got) != 200+4 || got[0].Body != "Be brief." {
 				t.Errorf("%s: %d messages are stored", path, len(got))
 			}
+		}
+	})
+}
+
+// TestALargeConversationGoesOn: of what clients send, as much counts as before, from its end, and its instructions.
+func TestALargeConversationGoesOn(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		type said struct {
+			Role    string `json:"role"`
+			Content string `json:"content"`
+		}
+		all := []said{{"system", "Be brief."}}
+		text := strings.Repeat("x", 8<<10)
+		for i := range 100 {
+			all = append(all, said{"user", fmt.Sprintf("%d?%s", i, text)}, said{"assistant", fmt.Sprintf("%d.%s", i, text)})
+		}
+		all = append(all, said{"user", "Hi."})
+		w.Window = 0 // of which the history takes a part
+		for path, list := range map[string]string{completions: "messages", responses: "input"} {
+			m := w.think(t, llmtest.Writes("One."))
+			body := fmt.Sprintf(`{"user":%q,%q:%s}`, path, list, must(json.Marshal(all))(t))
+			if got := w.post(t, path, body); got.status != 200 || len(body) < 1<<20 {
+				t.Fatalf("%s of %d bytes: %d %s", path, len(body), got.status, got.body)
+			}
+			size, told := 0, m.Request(0).Messages
+			for _, one := range told {
+				size += len(one.Text)
+			}
+			if first := told[0].Text; size > 256<<10 || size < 200<<10 || !strings.HasPrefix(first, "Be brief.") {
+				t.Errorf("%s: the model is told %d bytes, the first is %.20q", path, size, first)
+			}
+			if last := told[len(told)-2].Text; !strings.HasPrefix(last, "99.") {
+				t.Errorf("%s: the last but one is %.20q", path, last)
+			}
+		}
+		if got := w.post(t, messages, `{"message":"`+strings.Repeat("x", 256<<10)+`"}`); got.status != 413 { // it brings one message only
+			t.Errorf("one message: %d %s", got.status, got.body)
 		}
 	})
 }
