@@ -71,7 +71,7 @@ func (s Source) Read(r Request) (Content, error) {
 		c.Challenge = challenge
 		return c, nil
 	}
-	if name := s.idHeader(); name != "" && len(r.Header.Values(name)) > 1 {
+	if name := s.idHeader(r.Header); name != "" && len(r.Header.Values(name)) > 1 {
 		return Content{}, &ContentError{Why: "the header with the delivery's id occurs more than once", Repeated: name}
 	}
 	ce, err := cloudEvent(r.Header, body)
@@ -101,12 +101,12 @@ func storable(s string) bool {
 
 // idHeader returns the name of the header that holds the id of a delivery, or an empty text if no
 // header does.
-func (s Source) idHeader() string {
+func (s Source) idHeader(h http.Header) string {
 	switch s.Kind {
 	case GitHub:
 		return "X-Github-Delivery"
 	case Standard:
-		return "Webhook-Id"
+		return standardFamily(h) + "Id"
 	case HMAC, Token:
 		if name, is := headerIn(s.IDPath); is {
 			return textproto.CanonicalMIMEHeaderKey(name)
@@ -118,7 +118,7 @@ func (s Source) idHeader() string {
 // idOf returns the provider's id of a delivery, which is the same when the provider repeats it. It
 // returns an empty text if there is none.
 func (s Source) idOf(h http.Header, env environment, ce *event) string {
-	if name := s.idHeader(); name != "" {
+	if name := s.idHeader(h); name != "" {
 		return h.Get(name) // even if the header is not stored
 	}
 	switch s.Kind {

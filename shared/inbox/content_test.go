@@ -37,6 +37,8 @@ func TestWhatRequestsSay(t *testing.T) {
 		{"slack command", inbox.Source{Kind: inbox.Slack}, header("Content-Type", "application/x-www-form-urlencoded"), slackBody,
 			"398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c", "/webhook-collect"},
 		{"standard", inbox.Source{Kind: inbox.Standard}, header("Webhook-Id", "msg_1"), `{"type":"user.created"}`, "msg_1", "user.created"},
+		{"standard of Svix", inbox.Source{Kind: inbox.Standard}, header("Svix-Id", "msg_1", "Svix-Signature", "v1,x"), `{"type":"user.created"}`,
+			"msg_1", "user.created"},
 		{"hmac", inbox.Source{Kind: inbox.HMAC}, header(), `{}`, digest, ""},
 		{"hmac with a path", inbox.Source{Kind: inbox.HMAC, IDPath: "body.order.id"}, header(), `{"order":{"id":7},"event":"order.paid"}`, "7", "order.paid"},
 		{"hmac with a header", inbox.Source{Kind: inbox.HMAC, IDPath: "headers.x-request-id"}, header("X-Request-Id", "r1"), `{}`, "r1", ""},

@@ -166,15 +166,16 @@ func verifySlack(r Request, secrets []secret.Value, now time.Time) error {
 
 // verifyStandard checks webhook-signature: v1,K5oZfzN9… v1,…, of "{id}.{timestamp}.{body}".
 func verifyStandard(r Request, secrets []secret.Value, now time.Time) error {
-	value, err := r.header("Webhook-Signature")
+	family := standardFamily(r.Header)
+	value, err := r.header(family + "Signature")
 	if err != nil {
 		return err
 	}
-	id, err := r.header("Webhook-Id")
+	id, err := r.header(family + "Id")
 	if err != nil {
 		return err
 	}
-	at, err := r.header("Webhook-Timestamp")
+	at, err := r.header(family + "Timestamp")
 	if err != nil {
 		return err
 	}
@@ -189,6 +190,15 @@ func verifyStandard(r Request, secrets []secret.Value, now time.Time) error {
 		}
 	}
 	return matches(secrets, standardBytes, signatures, []byte(id), dot, []byte(at), dot, r.Body)
+}
+
+// standardFamily returns how the names of the headers of Standard Webhooks begin. Svix, which sends for Clerk, Resend
+// and others, has names of its own.
+func standardFamily(h http.Header) string {
+	if h.Get("Webhook-Signature") == "" && h.Get("Svix-Signature") != "" {
+		return "Svix-"
+	}
+	return "Webhook-"
 }
 
 var dot = []byte(".")

@@ -45,6 +45,11 @@ func vectors() []signed {
 			"Webhook-Id": "msg_p5jXN8AQM9LWM0D4loKWxJek", "Webhook-Timestamp": "1614265330",
 			"Webhook-Signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
 		}, `{"test": 2432232314}`},
+		{"standard, as Svix sends it for Clerk and Resend", inbox.Source{Kind: inbox.Standard}, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", 1614265330,
+			map[string]string{
+				"Svix-Id": "msg_p5jXN8AQM9LWM0D4loKWxJek", "Svix-Timestamp": "1614265330",
+				"Svix-Signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+			}, `{"test": 2432232314}`},
 		{"stripe", inbox.Source{Kind: inbox.Stripe}, "whsec_test_secret_of_an_endpoint", 1492774577, map[string]string{
 			"Stripe-Signature": "t=1492774577,v1=" + stripeSum + ",v0=6ffbb59b2300aae63f272406069a9788598b792a944a07aba816edb039989a39",
 		}, `{"id":"evt_1","object":"event","type":"invoice.paid"}`},
