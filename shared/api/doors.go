@@ -113,7 +113,7 @@ func doors() []door {
 			takes:       append([]string{"Last-Event-ID", "after"}, visitor...), stream: true},
 		{method: post, path: "/webhooks/{workspace}/{source}", id: "receive-webhook", summary: "Deliver a webhook",
 			description: "Signed as the kind of its source says. 202: it is stored, and its work begins; 200: it came before. " +
-				"A body has 6 MiB at most.",
+				"Commands and actions of Slack are answered 200 without a body. A body has 6 MiB at most.",
 			open: true, plain: "The challenge that Slack asks for",
 			shape:  protocol("What the source sends. The signature is checked over the raw bytes."),
 			answer: reflect.TypeFor[receipt](), also: http.StatusAccepted},

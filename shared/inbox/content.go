@@ -38,6 +38,8 @@ const (
 // parameters.
 const contentType = "content-type"
 
+const formType = "application/x-www-form-urlencoded"
+
 // ContentError says why the content of a verified request can't be accepted. Its text repeats
 // nothing of the request.
 type ContentError struct {
@@ -56,7 +58,9 @@ type Content struct {
 	// Challenge is the text that Slack expects back when it checks the address. Such a request is
 	// not a delivery.
 	Challenge string
-	Headers   map[string]string // by lower-case name, without credentials
+	// Quiet says that the sender takes an empty answer only: a person waits for it in Slack.
+	Quiet   bool
+	Headers map[string]string // by lower-case name, without credentials
 }
 
 // Read decodes the content of a verified request. Its error is a [ContentError].
@@ -78,6 +82,8 @@ func (s Source) Read(r Request) (Content, error) {
 	if err != nil {
 		return Content{}, err
 	}
+	media, _, _ := mime.ParseMediaType(c.Headers[contentType])
+	c.Quiet = s.Kind == Slack && media == formType // commands, buttons and modals; its events are JSON
 	env := environment{"body": body, "headers": c.Headers}
 	c.ID, c.Event = s.idOf(r.Header, env, ce), s.eventOf(r.Header, body, ce)
 	switch {
@@ -213,7 +219,7 @@ func challengeOf(body any) string {
 // that: curl and some libraries declare a form unless they are told otherwise. Numbers are [json.Number].
 func decodeBody(declared string, body []byte) (any, error) {
 	media, _, _ := mime.ParseMediaType(declared)
-	form := media == "application/x-www-form-urlencoded"
+	form := media == formType
 	if form && !startsJSON(body) {
 		return decodeForm(body)
 	}

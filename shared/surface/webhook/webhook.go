@@ -55,7 +55,8 @@ type receipt struct {
 	Conflict bool   `json:"conflict,omitempty"`
 }
 
-// ServeHTTP answers 202 to a delivery that it has stored, and 200 to one that was stored before.
+// ServeHTTP answers 202 to a delivery that it has stored, and 200 to one that was stored before. Where a person waits in
+// Slack for the answer, that is 200 without a body in both cases.
 // After any other response nothing is stored.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := h.Traces.New(trace.Webhook)
@@ -70,7 +71,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case p != nil:
 		p.Write(w, id)
-	case status == http.StatusOK && body == nil: // the challenge is written already
+	case status == http.StatusOK && body == nil: // the answer is written already
 	default:
 		head.Set("Content-Type", "application/json")
 		w.WriteHeader(status)
@@ -124,7 +125,12 @@ func (h *Handler) take(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		_, _ = io.WriteString(w, content.Challenge)
 		return http.StatusOK, nil, nil
 	}
-	return h.store(ctx, found, content, raw)
+	status, body, p = h.store(ctx, found, content, raw)
+	if p == nil && content.Quiet {
+		w.WriteHeader(http.StatusOK)
+		return http.StatusOK, nil, nil
+	}
+	return status, body, p
 }
 
 // find returns the source that a request names.

@@ -304,6 +304,27 @@ func TestSlacksChallenge(t *testing.T) {
 	})
 }
 
+// TestSlacksForms get an empty answer: where a person waits, such as behind a modal, Slack takes any other for an error.
+func TestSlacksForms(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		at := fmt.Sprint(time.Now().Unix())
+		for n, body := range []string{"command=%2Fdeploy&text=now&trigger_id=1.1", "payload=%7B%22type%22%3A%22view_submission%22%2C%22trigger_id%22%3A%222.2%22%7D"} {
+			for range 2 { // the second time it is a duplicate
+				got := w.post("slack", body, "X-Slack-Request-Timestamp", at, "X-Slack-Signature", "v0="+sign("v0:"+at+":"+body),
+					"Content-Type", "application/x-www-form-urlencoded")
+				if got.Code != http.StatusOK || got.Body.Len() != 0 || len(w.rows(t)) != n+1 {
+					t.Errorf("%s: %d %q, %d rows", body, got.Code, got.Body, len(w.rows(t)))
+				}
+			}
+		}
+		const event = `{"type":"event_callback","event_id":"Ev1","event":{"type":"app_mention"}}`
+		got := w.post("slack", event, "X-Slack-Request-Timestamp", at, "X-Slack-Signature", "v0="+sign("v0:"+at+":"+event), "Content-Type", "application/json")
+		if got.Code != http.StatusAccepted {
+			t.Errorf("an event: %d %s", got.Code, got.Body)
+		}
+	})
+}
+
 // TestAWindowOfTheDatabase: what counts is the database's clock.
 func TestAWindowOfTheDatabase(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
