@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -167,5 +168,41 @@ func TestDetailsStayApart(t *testing.T) {
 	}
 	if slices.ContainsFunc(got, func(r json.RawMessage) bool { return !json.Valid(r) }) {
 		t.Errorf("sent back as %s", raw)
+	}
+}
+
+// TestAServerThatTakesNoThinkingBack, as Groq does with some models: the conversation comes again without it.
+func TestAServerThatTakesNoThinkingBack(t *testing.T) {
+	for _, why := range []string{
+		"'messages.2' : for 'role:assistant' the following must be satisfied[('messages.2' : property 'reasoning' is unsupported)]",
+		"messages[1].reasoning: reasoning is not supported with this model",
+		"messages.1.assistant.reasoning_content: Extra inputs are not permitted",
+	} {
+		thinks := llmtest.JSON(200, `{"model":"m","choices":[{"index":0,"message":{"content":null,"reasoning":"I should look.",`+
+			`"tool_calls":[{"id":"A","type":"function","function":{"name":"look","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`)
+		refuses := llmtest.JSON(400, openAIError(why, "invalid_request_error", "null"))
+		hi := llmtest.JSON(200, wholeAnswer(llm.Response{Message: llm.Message{Text: "Hi."}, StopReason: llm.StopEndTurn, Model: "m"}))
+		m, s := asking(t, thinks, refuses, hi, hi, refuses)
+		req := user("go")
+		first, err := m.Generate(t.Context(), req, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Messages = append(req.Messages, first.Message, llm.Message{Role: llm.RoleTool, Results: []llm.ToolResult{{CallID: "A", Name: "look"}}})
+		for range 2 {
+			if resp, err := m.Generate(t.Context(), req, nil); err != nil || resp.Text != "Hi." {
+				t.Fatalf("got %+v, %v", resp, err)
+			}
+		}
+		var with []bool
+		for _, a := range s.Asked() {
+			with = append(with, bytes.Contains(a.Body, []byte("I should look.")))
+		}
+		if !slices.Equal(with, []bool{false, true, false, false}) {
+			t.Errorf("%s: the thinking was sent %v", why, with)
+		}
+		if _, err := m.Generate(t.Context(), user("go"), nil); llm.ClassOf(err) != llm.ClassBadRequest { // without any there
+			t.Errorf("%s: got %v", why, err)
+		}
 	}
 }

@@ -4,11 +4,12 @@
 // # Differences between providers
 //
 // OpenAI and its newer models take the limit of an answer as max_completion_tokens, others as
-// max_tokens. Some take no stream_options, and some templates of models take a system message at the
-// beginning only. A server that refuses one of these is asked again in the other form, and from then on
-// so for that model. Usage comes in the last event, in every event, or not at all. The pieces of calls are
-// identified by index, by id, or by position, or a call comes whole. Several calls may share an
-// index or an id, or have none. This package separates them and gives each call a unique id.
+// max_tokens. Some take no stream_options, some templates of models take a system message at the
+// beginning only, and some take nothing back of what a model thought. A server that refuses one of these
+// is asked again in the other form, and from then on so for that model. Usage comes in the last event, in
+// every event, or not at all. The pieces of calls are identified by index, by id, or by position, or a
+// call comes whole. Several calls may share an index or an id, or have none. This package separates them
+// and gives each call a unique id.
 //
 // # What is sent in another form
 //
@@ -38,6 +39,7 @@
 package openai
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -126,21 +128,20 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 		req.Model = m.model
 	}
 	d := m.dialectOf(req.Model)
-	for {
-		body, err := m.encode(req, d, onDelta != nil)
-		if err != nil {
-			return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: Name, Err: err}
-		}
+	body, err := m.encode(req, d, onDelta != nil)
+	for err == nil {
 		a := answer{Answer: wire.NewAnswer(req, onDelta), model: req.Model, from: m.from, asked: req.Model}
-		err = m.endpoint.Ask(ctx, body, onDelta != nil, &a)
-		if err == nil {
+		failed := m.endpoint.Ask(ctx, body, onDelta != nil, &a)
+		if failed == nil {
 			return a.response(), nil
 		}
-		learned := d.after(err)
-		if learned == d || a.chunks > 0 {
-			return llm.Response{}, err
+		before := body
+		d = d.after(failed)
+		body, err = m.encode(req, d, onDelta != nil)
+		if bytes.Equal(body, before) || a.chunks > 0 {
+			return llm.Response{}, failed
 		}
-		d = learned
 		m.learned.Store(req.Model, d)
 	}
+	return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: Name, Err: err}
 }

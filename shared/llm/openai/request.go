@@ -61,6 +61,7 @@ type dialect struct {
 	renamed bool // it takes the limit of an answer as max_completion_tokens
 	plain   bool // it takes no stream_options
 	led     bool // its template takes the system's words at the beginning only
+	bare    bool // it takes nothing back of what a model thought
 }
 
 // dialectOf returns the dialect of a model as far as it is known.
@@ -82,6 +83,8 @@ func (d dialect) after(err error) dialect {
 		d.renamed = true
 	case strings.Contains(text, "stream_options"):
 		d.plain = true
+	case strings.Contains(text, "reasoning") && (strings.Contains(text, "support") || strings.Contains(text, "not permitted")):
+		d.bare = true
 	}
 	return d
 }
@@ -89,6 +92,11 @@ func (d dialect) after(err error) dialect {
 // encode returns the JSON body of a request.
 func (m *Model) encode(req llm.Request, d dialect, stream bool) ([]byte, error) {
 	out := request{Model: req.Model, Temperature: req.Temperature, Stream: stream, Messages: m.messages(req)}
+	if d.bare {
+		for i := range out.Messages {
+			out.Messages[i].extras = extras{ExtraContent: out.Messages[i].ExtraContent}
+		}
+	}
 	if mistrals().MatchString(req.Model) {
 		out.Messages = forMistral(out.Messages)
 	} else if d.led {
