@@ -30,7 +30,7 @@
 // # What is no part of the answer
 //
 // Some servers leave what a model thinks within its text, between <think> and </think> at the
-// beginning. This package takes it out.
+// beginning, or <reasoning> and </reasoning>. This package takes it out.
 //
 // # When an answer is complete
 //

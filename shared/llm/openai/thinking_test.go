@@ -12,15 +12,17 @@ import (
 // thinking they do not parse.
 func TestThinkingWithinTheText(t *testing.T) {
 	for text, want := range map[string]string{
-		"<think>\nThe user is rude.\n</think>\n\nHello.":    "Hello.",
-		"\n<think></think>Hello.\n":                         "Hello.\n",
-		"<think>a < b, </thin, <think></think> \n<b>Hi</b>": "<b>Hi</b>",
-		"<think>It was cut off":                             "",
-		"<think>":                                           "",
-		"<thin":                                             "<thin",
-		" \n":                                               " \n",
-		"<thinking about it>":                               "<thinking about it>",
-		"Write <think>a thought</think> before.":            "Write <think>a thought</think> before.",
+		"<think>\nThe user is rude.\n</think>\n\nHello.":      "Hello.",
+		"\n<think></think>Hello.\n":                           "Hello.\n",
+		"<think>a < b, </thin, <think></think> \n<b>Hi</b>":   "<b>Hi</b>",
+		"<reasoning>A < b.</think></reasoning>Hello.":         "Hello.",
+		"<reason>It is.</reason>":                             "<reason>It is.</reason>",
+		"<think>It was cut off":                               "",
+		"<think>":                                             "",
+		"<thin":                                               "<thin",
+		" \n":                                                 " \n",
+		"<thinking about it>":                                 "<thinking about it>",
+		"Write <think>a thought</think> before.":              "Write <think>a thought</think> before.",
 		"<think>One.</think>Two. <think>Three.</think> Four.": "Two. <think>Three.</think> Four.",
 	} {
 		for _, size := range []int{1, 3, 1000} {
