@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
@@ -128,6 +129,10 @@ func (s *turn) payable(ctx context.Context, t Turn, used *execution.Spent) error
 	var b db.Batch
 	name, spoken := cmp.Or(t.Persona, s.kind.Persona), func() []thread.Spoken { return nil }
 	settings, words := s.Workspaces.Settings(&b), s.Personas.Newest(&b, name)
+	read := func(context.Context) *skill.Set { return nil }
+	if s.SkillsIn != nil {
+		read = s.SkillsIn(&b, s.ws, s.kind.Surface)
+	}
 	if s.Thread != "" && (s.Before == nil || s.Adds) {
 		spoken = s.Threads.ReadLately(&b, s.Thread, maxHistory)
 	}
@@ -138,9 +143,11 @@ func (s *turn) payable(ctx context.Context, t Turn, used *execution.Spent) error
 	if err != nil {
 		return err
 	}
-	skills, err := s.Skills(ctx, s.ws, s.kind.Surface)
-	if err != nil {
-		return err
+	skills := read(ctx)
+	if skills == nil {
+		if skills, err = s.Skills(ctx, s.ws, s.kind.Surface); err != nil {
+			return err
+		}
 	}
 	e := execution.Execution{ID: s.exec.ID, Surface: s.kind.Surface}
 	job := s.speaking(s.bounded(reason.Job{Execution: e, Agent: s.kind.Agent}, nil, bounds), words.Or(name))
