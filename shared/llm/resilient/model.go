@@ -135,14 +135,18 @@ func (m *Model) ask(ctx context.Context, t target, req llm.Request, out *output,
 	if err != nil {
 		return resp, err
 	}
+	warm := req.Temperature != nil
 	if _, fixed := m.cfg.fixed.Load(t.key); fixed {
-		req.Temperature = nil
+		req.Temperature, warm = nil, false
 	}
 	for {
 		call.Tries++
 		resp, err = m.try(ctx, t, req, out)
 		m.breaker.learn(ctx, t, probe, err)
 		if err == nil {
+			if warm && req.Temperature == nil {
+				m.cfg.fixed.Store(t.key, true)
+			}
 			call.Usage = resp.Usage
 			if resp.Model != "" {
 				call.Model = resp.Model
@@ -151,7 +155,6 @@ func (m *Model) ask(ctx context.Context, t target, req llm.Request, out *output,
 		}
 		if req.Temperature != nil && takesNoTemperature(err) {
 			m.cfg.Log.InfoContext(ctx, "model asked again without a temperature", "provider", t.key.Provider, "model", t.key.Model)
-			m.cfg.fixed.Store(t.key, true)
 			req.Temperature = nil
 			continue
 		}

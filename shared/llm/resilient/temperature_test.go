@@ -67,3 +67,19 @@ func refuses(why string) step {
 		return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Err: errors.New(why)}
 	}
 }
+
+// TestARefusalForAnotherReason that names the temperature beside it does not take it from later requests.
+func TestARefusalForAnotherReason(t *testing.T) {
+	why := refuses("this model does not support tools; supported parameters: temperature, max_tokens")
+	p := provider("first", why, why, say("hi"))
+	m := chain(t, nil, resilient.Provider{Model: p}).For("ws")
+	warm := 0.7
+	req := request
+	req.Temperature = &warm
+	if _, err := m.Generate(t.Context(), req, nil); llm.ClassOf(err) != llm.ClassBadRequest {
+		t.Errorf("got %v", err)
+	}
+	if _, err := m.Generate(t.Context(), req, nil); err != nil || p.asked[len(p.asked)-1].Temperature == nil {
+		t.Errorf("later it is asked without a temperature, %v", err)
+	}
+}
