@@ -206,3 +206,23 @@ func TestAServerThatTakesNoThinkingBack(t *testing.T) {
 		}
 	}
 }
+
+// TestARefusalForAnotherReason that names the thinking beside it does not keep it back from later requests: servers
+// that want it back would refuse those.
+func TestARefusalForAnotherReason(t *testing.T) {
+	thinks := llmtest.JSON(200, `{"model":"m","choices":[{"index":0,"message":{"content":"Hm.","reasoning_content":"I should look."},"finish_reason":"stop"}]}`)
+	refuses := llmtest.JSON(400, openAIError("the reasoning model does not support this tool", "invalid_request_error", "null"))
+	m, s := asking(t, thinks, refuses, refuses, thinks)
+	req := user("go")
+	first, err := m.Generate(t.Context(), req, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Messages = append(req.Messages, first.Message, llm.Message{Role: llm.RoleUser, Text: "go on"})
+	if _, err := m.Generate(t.Context(), req, nil); llm.ClassOf(err) != llm.ClassBadRequest {
+		t.Errorf("got %v", err)
+	}
+	if _, err := m.Generate(t.Context(), req, nil); err != nil || !bytes.Contains(s.Asked()[3].Body, []byte("I should look.")) {
+		t.Errorf("later the thinking is kept back, %v", err)
+	}
+}

@@ -127,12 +127,16 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 	if req.Model == "" {
 		req.Model = m.model
 	}
-	d := m.dialectOf(req.Model)
+	known := m.dialectOf(req.Model)
+	d := known
 	body, err := m.encode(req, d, onDelta != nil)
 	for err == nil {
 		a := answer{Answer: wire.NewAnswer(req, onDelta), model: req.Model, from: m.from, asked: req.Model}
 		failed := m.endpoint.Ask(ctx, body, onDelta != nil, &a)
 		if failed == nil {
+			if d != known {
+				m.learned.Store(req.Model, d)
+			}
 			return a.response(), nil
 		}
 		before := body
@@ -141,7 +145,6 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 		if bytes.Equal(body, before) || a.chunks > 0 {
 			return llm.Response{}, failed
 		}
-		m.learned.Store(req.Model, d)
 	}
 	return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: Name, Err: err}
 }
