@@ -85,9 +85,6 @@ func (f *Function) newInvocation(payload []byte, opts []Option) *Invocation {
 	return inv
 }
 
-// RequestID returns the request id that the function receives.
-func (inv *Invocation) RequestID() string { return inv.id }
-
 // PID returns the id of the process that runs the invocation. It is also the id of its process
 // group.
 func (inv *Invocation) PID() int { return inv.box.proc.pid }

@@ -97,7 +97,7 @@ type queries struct {
 	Get, Unfinished, Open             db.Query
 	OfTrace, TotalOfTrace             db.Query
 	Slot, LastStep                    db.Query
-	List, Children                    db.Query
+	List                              db.Query
 	Cancel, CancelAgain               db.Query
 	Ahead, InLine, Wake, StepsOfTrace db.Query
 	Joinable, Join                    db.Query

@@ -153,14 +153,6 @@ SELECT l.*, (SELECT CAST(coalesce(sum(x.prompt_tokens + x.completion_tokens), 0)
   FROM (@Listed) AS l
  ORDER BY l.created_at DESC, l.id DESC;
 
--- name: Children
-SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
-       persona, persona_version, created_at, updated_at, ended_at
-  FROM executions
- WHERE workspace_id = $1 AND parent_id = $2
- ORDER BY created_at, id
- LIMIT $3;
-
 -- name: Cancel
 UPDATE executions SET status = 'cancelled', error = $3, updated_at = lk_now(), ended_at = lk_now()
  WHERE workspace_id = $1 AND subject = $2 AND status IN ('running', 'waiting', 'parked')

@@ -66,18 +66,6 @@ func (f Filter) arguments() []any {
 	return append(args, db.PageSize(f.Limit)+1, f.Roots)
 }
 
-// maxChildren is the largest number of children that are listed.
-const maxChildren = 500
-
-// Children lists the executions that an execution has begun, oldest first.
-func (s *Store) Children(ctx context.Context, ws db.Workspace, id string) ([]Execution, error) {
-	var out []Execution
-	if err := s.db.Each(ctx, ws, collect(&out), s.q.Children, id, maxChildren); err != nil {
-		return nil, fmt.Errorf("list the children of execution %s: %w", id, err)
-	}
-	return out, nil
-}
-
 // Cancel queues the end of the unfinished execution on a subject, if there is one. Call it in the
 // transaction that ends the hold of that execution, so that the execution writes nothing
 // afterwards. It returns the id of that execution.

@@ -80,35 +80,6 @@ func TestExecutionsAreListedNewestFirst(t *testing.T) {
 	})
 }
 
-func TestChildrenAreInOrder(t *testing.T) {
-	onEach(t, func(t *testing.T, w world) {
-		parent := w.start(t, w.hold(t, "heartbeat"), newExecution("heartbeat"))
-		var want []string
-		for _, name := range []lane.Name{"objective:a", "objective:b"} {
-			e := newExecution(name)
-			e.Parent = parent.ID
-			want = append(want, w.start(t, w.hold(t, name), e).ID)
-		}
-		w.start(t, w.hold(t, "objective:c"), newExecution("objective:c"))
-		children := func(w world) (ids []string) {
-			found, err := w.runs.Children(t.Context(), w.Workspace, parent.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range found {
-				ids = append(ids, e.ID)
-			}
-			return ids
-		}
-		if got := children(w); !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
-		if got := children(w.neighbour(t)); len(got) > 0 {
-			t.Errorf("a neighbour lists %v", got)
-		}
-	})
-}
-
 func TestWhatIsUnfinishedIsCancelled(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for _, status := range statuses {

@@ -48,7 +48,6 @@ const (
 	MaxSources = 100 // per workspace
 	MinSecret  = 16  // bytes
 	MaxSecret  = 1024
-	MaxName    = 63
 	maxHeader  = 100
 	maxPrefix  = 100
 )

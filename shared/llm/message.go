@@ -5,10 +5,6 @@ import (
 	"encoding/json"
 )
 
-// MessageFormat is the version of Message's JSON. Step rows store messages together with it.
-// Increment it with each change that an older reader would misread.
-const MessageFormat = 1
-
 // Role says who wrote a message.
 type Role string
 

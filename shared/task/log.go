@@ -42,7 +42,6 @@ const (
 	Conflict        Event = "conflict"
 	DependencyCycle Event = "dependency_cycle"
 	BudgetEvent     Event = "budget"
-	ErrorEvent      Event = "error"
 )
 
 // Entry is one row of a task's log. Rows never change.

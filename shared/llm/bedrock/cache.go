@@ -9,12 +9,12 @@ import (
 
 // Cache says whether requests contain cache points. Bedrock caches a prompt up to a cache point, so
 // that a later request with the same beginning is cheaper. A model without cache support refuses
-// requests with cache points.
+// requests with cache points. The zero value sets them only if the model's id says that the model
+// supports caching.
 type Cache string
 
-// The cache modes.
+// The other cache modes.
 const (
-	CacheKnown  Cache = ""       // only if the model's id says that the model supports caching
 	CacheAlways Cache = "always" // for models whose id does not say it, such as application inference profiles
 	CacheNever  Cache = "never"
 )
