@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -300,9 +301,7 @@ func doingBy(execution string) *problem.Problem {
 
 // replay sends a stored response.
 func replay(w http.ResponseWriter, k *keyRecord) {
-	for name, values := range k.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), k.header)
 	w.Header().Set(replayedHeader, "true")
 	w.WriteHeader(k.status)
 	_, _ = w.Write(k.body) // the client may have disconnected

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -86,9 +87,7 @@ func (p Plan) Input(of json.RawMessage) (json.RawMessage, error) {
 			all = object
 		}
 	}
-	for name, v := range p.Arguments {
-		all[name] = v
-	}
+	maps.Copy(all, p.Arguments)
 	raw, err := json.Marshal(all)
 	if err != nil {
 		return nil, fmt.Errorf("write the arguments: %w", err)

@@ -6,6 +6,7 @@ package problem
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -90,9 +91,7 @@ func (p Problem) Of(id trace.ID) *Problem {
 // Write writes the problem as the response to a request of the trace. It keeps the headers that w
 // has already.
 func (p *Problem) Write(w http.ResponseWriter, id trace.ID) {
-	for name, values := range p.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), p.header)
 	w.Header().Set("Content-Type", MediaType)
 	w.WriteHeader(p.Status)
 	var body bytes.Buffer

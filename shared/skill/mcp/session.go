@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -297,8 +298,6 @@ func (s *session) do(ctx context.Context, method string, header http.Header, bod
 	if s.id != "" {
 		req.Header.Set("Mcp-Session-Id", s.id)
 	}
-	for name, values := range s.headers {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, s.headers)
 	return s.by.Do(req)
 }

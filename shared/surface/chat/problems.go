@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -192,9 +193,7 @@ func refuseV1(w http.ResponseWriter, p *problem.Problem) {
 			e.Type = "server_error"
 		}
 	}
-	for name, values := range p.Header() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), p.Header())
 	write(w, p.Status, errorBody{e})
 }
 
