@@ -137,11 +137,7 @@ func (s *Store) Seal(ctx context.Context, ws db.Workspace, n Source, v secret.Va
 		return Draft{}, joined(err)
 	}
 	n.ID = cmp.Or(n.ID, s.ids())
-	sealed, err := s.secrets.SealAt(ctx, s.pairs.At(ws, n.ID), v)
-	if err != nil {
-		return Draft{}, fmt.Errorf("seal the secret of a webhook source: %w", err)
-	}
-	return Draft{n, sealed}, nil
+	return s.seal(ctx, ws, n, v)
 }
 
 // SealAnew checks and encrypts a further secret of a source for [Store.Rotate]. Errors:
@@ -150,6 +146,10 @@ func (s *Store) SealAnew(ctx context.Context, ws db.Workspace, of Source, v secr
 	if err := CheckSecret(of.Kind, v); err != nil {
 		return Draft{}, err
 	}
+	return s.seal(ctx, ws, of, v)
+}
+
+func (s *Store) seal(ctx context.Context, ws db.Workspace, of Source, v secret.Value) (Draft, error) {
 	sealed, err := s.secrets.SealAt(ctx, s.pairs.At(ws, of.ID), v)
 	if err != nil {
 		return Draft{}, fmt.Errorf("seal the secret of a webhook source: %w", err)

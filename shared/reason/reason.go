@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -489,9 +488,9 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 	return nil
 }
 
-// holds returns all holds that the run depends on, and more.
-func (j Job) holds(more ...*lane.Hold) lane.Holds {
-	return slices.Concat(lane.Holds{j.Hold}, j.Outer, more)
+// holds returns all holds that the run depends on.
+func (j Job) holds() lane.Holds {
+	return append(lane.Holds{j.Hold}, j.Outer...)
 }
 
 // Under puts a job's execution and trace into the context.

@@ -142,9 +142,10 @@ func (c *compiler) step(n int) bool {
 	return c.err == nil
 }
 
-func (c *compiler) refuse(path, format string, args ...any) {
+// refuse records what is wrong at a path. The first call counts.
+func (c *compiler) refuse(path, message string) {
 	if c.err == nil {
-		c.err = &Error{path, fmt.Sprintf(format, args...)}
+		c.err = &Error{path, message}
 	}
 }
 
