@@ -87,8 +87,7 @@ type activityInput struct {
 	Since   time.Time `query:"since" doc:"Not before this time (RFC 3339)"`
 	Until   time.Time `query:"until" doc:"Before this time (RFC 3339)"`
 	Text    string    `query:"q" maxLength:"200" doc:"Somewhere in skill, error, input or output, in any case"`
-	Cursor  string    `query:"cursor" maxLength:"200"`
-	Limit   int       `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }
 
 // positionOf returns the position of an entry in a listing.

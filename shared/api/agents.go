@@ -79,8 +79,7 @@ func (s *server) listAgents(ctx context.Context, in *struct {
 	Status             agent.Status `query:"status" enum:"IDLE,WORKING,DEGRADED,ERROR,DRAINING,TERMINATED"`
 	CoordinatorEnabled string       `query:"coordinatorEnabled" enum:"true,false"`
 	Capability         string       `query:"capability" maxLength:"100"`
-	Cursor             string       `query:"cursor" maxLength:"200"`
-	Limit              int          `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[AgentItem]], error) {
 	before, err := position(in.Cursor)
 	if err != nil {
@@ -227,8 +226,7 @@ func itself(ctx context.Context, id string) error {
 func (s *server) listTasksOfAgent(ctx context.Context, in *struct {
 	IDPath
 	Status task.Status `query:"status" enum:"PENDING,ASSIGNED,RUNNING,PAUSED,COMPLETED,FAILED,ABORTED,ARCHIVED"`
-	Cursor string      `query:"cursor" maxLength:"200"`
-	Limit  int         `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[taskItem]], error) {
 	if err := itself(ctx, in.ID); err != nil {
 		return nil, err
@@ -237,7 +235,7 @@ func (s *server) listTasksOfAgent(ctx context.Context, in *struct {
 		return nil, err
 	}
 	return s.listTasks(ctx, &listTasksInput{TaskFilter: TaskFilter{Status: in.Status, AgentID: in.ID},
-		Sort: task.Newest, Cursor: in.Cursor, Limit: in.Limit})
+		Sort: task.Newest, Paging: in.Paging})
 }
 
 // agentToken is a new token.

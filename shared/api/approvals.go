@@ -113,8 +113,7 @@ type approvalsInput struct {
 	Status string `query:"status" enum:"pending,approved,rejected,expired,executed"`
 	Skill  string `query:"skill" maxLength:"255"`
 	Agent  string `query:"agent" maxLength:"255"`
-	Cursor string `query:"cursor" maxLength:"200"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }
 
 // listApprovals lists approvals, newest first. It is called by the Engine Room.

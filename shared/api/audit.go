@@ -30,8 +30,7 @@ func (s *server) listAudit(ctx context.Context, in *struct {
 	Action string    `query:"action" maxLength:"100" doc:"An action, or its resource alone"`
 	Since  time.Time `query:"since" doc:"Not before this time (RFC 3339)"`
 	Until  time.Time `query:"until" doc:"Before this time (RFC 3339)"`
-	Cursor string    `query:"cursor" maxLength:"200"`
-	Limit  int       `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[auditItem]], error) {
 	before, err := position(in.Cursor)
 	if err != nil {

@@ -62,8 +62,7 @@ type budgetsInput struct {
 	Scope   budget.Scope `query:"scope" enum:"global,project,milestone,task,agent,skill"`
 	ScopeID string       `query:"scopeId" maxLength:"255"`
 	Active  string       `query:"active" enum:"true,false" doc:"Whether the period holds now"`
-	Cursor  string       `query:"cursor" maxLength:"200"`
-	Limit   int          `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }
 
 // listBudgets lists budgets, newest first. It is called by the Engine Room and by scripts.

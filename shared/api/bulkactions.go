@@ -145,7 +145,7 @@ func (s *server) bulkOutbox(ctx context.Context, in *struct {
 		}
 		return ids, more, err
 	}, func(ctx context.Context, id string) error {
-		if _, err := s.speakable(ctx, threads[id]); err != nil {
+		if err := s.speakable(ctx, threads[id]); err != nil {
 			return err
 		}
 		return s.inTx(func(ctx context.Context, tx *db.Tx, id string) error {

@@ -166,8 +166,7 @@ type coordinatorLogItem struct {
 func (s *server) listCoordinatorLogs(ctx context.Context, in *struct {
 	Workspace string     `query:"workspace" format:"uuid" doc:"Which you administer; left out, the request's"`
 	Level     task.Level `query:"level" enum:"DEBUG,INFO,WARN,ERROR,CRITICAL"`
-	Cursor    string     `query:"cursor" maxLength:"200"`
-	Limit     int        `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[coordinatorLogItem]], error) {
 	ws, err := administers(ctx, in.Workspace)
 	if err != nil {

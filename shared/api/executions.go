@@ -26,8 +26,7 @@ type executionsInput struct {
 	TraceID string           `query:"traceId" pattern:"^(hb|op|ch|wh|co|wk)_[0-9a-z]{9}_[0-9a-z]{10}$" patternDescription:"a trace id"`
 	Since   time.Time        `query:"since" doc:"Not before this time (RFC 3339)"`
 	Until   time.Time        `query:"until" doc:"Before this time (RFC 3339)"`
-	Cursor  string           `query:"cursor" maxLength:"200"`
-	Limit   int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }
 
 // listExecutions lists executions, newest first. It omits their inputs and results, which can be

@@ -34,8 +34,7 @@ func openFailureOf(f failure.Failure) openFailure {
 // listFailures lists what has failed and needs a person, the newest first. It is called by the Engine
 // Room.
 func (s *server) listFailures(ctx context.Context, in *struct {
-	Cursor string `query:"cursor" maxLength:"200"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[openFailure]], error) {
 	before, err := position(in.Cursor)
 	if err != nil {

@@ -41,8 +41,7 @@ func healItemOf(h heal.Heal) healItem {
 type healsInput struct {
 	Status heal.Status `query:"status" enum:"active,probing,restored,undone,superseded"`
 	Skill  string      `query:"skill" maxLength:"64"`
-	Cursor string      `query:"cursor" maxLength:"200"`
-	Limit  int         `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }
 
 // listHeals lists heals, newest first. It is called by the Engine Room.

@@ -37,8 +37,7 @@ func switchItemOf(k halt.Switch) switchItem {
 
 type switchesInput struct {
 	Active string `query:"active" enum:"true,false"`
-	Cursor string `query:"cursor" maxLength:"200"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }
 
 // listSwitches lists kill switches, newest first. It is called by the Engine Room.

@@ -31,11 +31,10 @@ type laneSpan struct {
 // listLaneHistory lists which executions had which lanes, the latest first. It omits the holds of
 // programs that began no execution. It is called by the Engine Room, lanekeeper lanes and scripts.
 func (s *server) listLaneHistory(ctx context.Context, in *struct {
-	Lane   string    `query:"lane" maxLength:"200"`
-	Since  time.Time `query:"since" doc:"Begun not before this time (RFC 3339)"`
-	Until  time.Time `query:"until" doc:"Begun before this time (RFC 3339)"`
-	Cursor string    `query:"cursor" maxLength:"200"`
-	Limit  int       `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Lane  string    `query:"lane" maxLength:"200"`
+	Since time.Time `query:"since" doc:"Begun not before this time (RFC 3339)"`
+	Until time.Time `query:"until" doc:"Begun before this time (RFC 3339)"`
+	Paging
 }) (*answer[page[laneSpan]], error) {
 	before, err := position(in.Cursor)
 	if err != nil {

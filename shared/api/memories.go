@@ -43,8 +43,7 @@ func (s *server) listMemories(ctx context.Context, in *struct {
 	MinImportance int    `query:"minImportance" minimum:"1" maximum:"10"`
 	Expired       string `query:"expired" enum:"true,false" doc:"Those that have expired, too"`
 	Q             string `query:"q" maxLength:"1000" doc:"Words that must all be in it; the last may be the beginning of one. Left out or empty, all are listed"`
-	Cursor        string `query:"cursor" maxLength:"200"`
-	Limit         int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[memoryItem]], error) {
 	from, err := parseCursor(in.Cursor)
 	if err != nil {
@@ -164,9 +163,8 @@ type categoryItem struct {
 
 // listCategories lists the categories of memories. It is called by the Engine Room.
 func (s *server) listCategories(ctx context.Context, in *struct {
-	Agent  string `query:"agent" maxLength:"255"`
-	Cursor string `query:"cursor" maxLength:"200"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Agent string `query:"agent" maxLength:"255"`
+	Paging
 }) (*answer[page[categoryItem]], error) {
 	found, err := s.Memories.Categories(ctx, workspace(ctx), in.Agent)
 	if err != nil {

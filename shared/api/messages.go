@@ -28,8 +28,7 @@ type messageItem struct {
 // scripts.
 func (s *server) listMessages(ctx context.Context, in *struct {
 	IDPath
-	Cursor string `query:"cursor" maxLength:"200"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[messageItem]], error) {
 	from, err := parseCursor(in.Cursor)
 	if err != nil {
@@ -77,8 +76,7 @@ type outgoingItem struct {
 func (s *server) listThreadOutbox(ctx context.Context, in *struct {
 	IDPath
 	Status outbox.Status `query:"status" enum:"queued,ready,sending,sent,failed,superseded,expired,uncertain,dead"`
-	Cursor string        `query:"cursor" maxLength:"200"`
-	Limit  int           `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[outgoingItem]], error) {
 	before, err := position(in.Cursor)
 	if err != nil {
@@ -120,7 +118,7 @@ func (s *server) addMessage(ctx context.Context, in *struct {
 		IdempotencyKey string `json:"idempotencyKey,omitempty" maxLength:"200" doc:"A thread has one message of a key"`
 	}
 }) (*creation[messageReceived], error) {
-	if _, err := s.speakable(ctx, in.ID); err != nil {
+	if err := s.speakable(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	var id, resumed string
@@ -204,7 +202,7 @@ func (s *server) resendMessage(ctx context.Context, in *struct {
 	MessageID string `path:"messageId" format:"uuid"`
 	Body      *struct{}
 }) (*sendAnswer, error) {
-	if _, err := s.speakable(ctx, in.ID); err != nil {
+	if err := s.speakable(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	var sent thread.Sent

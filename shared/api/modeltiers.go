@@ -30,8 +30,7 @@ func tiersOf(models budget.Tiers) []tierItem {
 
 // listTiers is called by the Engine Room and by scripts.
 func (s *server) listTiers(ctx context.Context, in *struct {
-	Cursor string `query:"cursor" maxLength:"200"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[tierItem]], error) {
 	var models budget.Tiers
 	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {

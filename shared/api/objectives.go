@@ -120,8 +120,7 @@ func (s *server) listObjectives(ctx context.Context, in *struct {
 	Status      objective.Status `query:"status" enum:"active,paused,completed"`
 	MinPriority int              `query:"minPriority" minimum:"1" maximum:"10"`
 	Q           string           `query:"q" maxLength:"200" doc:"Part of the title or the description"`
-	Cursor      string           `query:"cursor" maxLength:"200"`
-	Limit       int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[objectiveItem]], error) {
 	before, err := position(in.Cursor)
 	if err != nil {
@@ -238,8 +237,7 @@ func (s *server) replaceSteps(ctx context.Context, in *struct {
 // scripts.
 func (s *server) listSteps(ctx context.Context, in *struct {
 	IDPath
-	Cursor string `query:"cursor" maxLength:"200"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[planStep]], error) {
 	o, err := s.Objectives.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
@@ -254,10 +252,10 @@ func (s *server) listSteps(ctx context.Context, in *struct {
 
 // become changes the status of an objective. If the objective is no longer active, become also asks
 // the execution that works on it to stop, in the background.
-func (s *server) become(ctx context.Context, what, id, why string, change func(context.Context, *db.Tx) (objective.Objective, bool, error)) (*versioned[objectiveItem], error) {
+func (s *server) become(ctx context.Context, what, id, why string, change func(context.Context, *db.Tx) (objective.Objective, error)) (*versioned[objectiveItem], error) {
 	var o objective.Objective
 	err := s.change(ctx, what, func(ctx context.Context, tx *db.Tx) (err error) {
-		o, _, err = change(ctx, tx)
+		o, err = change(ctx, tx)
 		return err
 	}, "objective", id, "reason", why)
 	if err != nil {
@@ -286,7 +284,7 @@ func (s *server) pauseObjective(ctx context.Context, in *struct {
 	if in.Body != nil {
 		reason = cmp.Or(in.Body.Reason, reason)
 	}
-	return s.become(ctx, "objective.pause", in.ID, reason, func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+	return s.become(ctx, "objective.pause", in.ID, reason, func(ctx context.Context, tx *db.Tx) (objective.Objective, error) {
 		return s.objectives().Pause(ctx, tx, in.ID, reason)
 	})
 }
@@ -296,7 +294,7 @@ func (s *server) resumeObjective(ctx context.Context, in *struct {
 	IDPath
 	Body *struct{}
 }) (*versioned[objectiveItem], error) {
-	return s.become(ctx, "objective.resume", in.ID, "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+	return s.become(ctx, "objective.resume", in.ID, "", func(ctx context.Context, tx *db.Tx) (objective.Objective, error) {
 		return s.objectives().Resume(ctx, tx, in.ID)
 	})
 }
@@ -324,7 +322,7 @@ func (s *server) completeObjective(ctx context.Context, in *struct {
 	if in.Body != nil {
 		summary = in.Body.Summary
 	}
-	return s.become(ctx, "objective.complete", in.ID, "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+	return s.become(ctx, "objective.complete", in.ID, "", func(ctx context.Context, tx *db.Tx) (objective.Objective, error) {
 		return s.objectives().Complete(ctx, tx, in.ID, summary)
 	})
 }

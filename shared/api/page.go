@@ -18,6 +18,12 @@ type page[T any] struct {
 	NextCursor *string `json:"nextCursor" doc:"Continues the listing; null at its end"`
 }
 
+// Paging says which page of a listing a request wants.
+type Paging struct {
+	Cursor string `query:"cursor" maxLength:"200"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
 // listing returns a page of items. next is the cursor of the next page; empty: this is the last
 // page.
 func listing[T any](items []T, next string) *answer[page[T]] {

@@ -53,8 +53,7 @@ type PersonaPath struct {
 // listPersonas lists personas by name, each in its newest version. It is called by the Engine Room
 // and by scripts.
 func (s *server) listPersonas(ctx context.Context, in *struct {
-	Cursor string `query:"cursor" maxLength:"200"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[personaItem]], error) {
 	after, err := parseCursor(in.Cursor)
 	if err != nil {
@@ -154,8 +153,7 @@ func (s *server) knownSkills(ctx context.Context, p persona.Persona) error {
 // Room and by scripts.
 func (s *server) listPersonaVersions(ctx context.Context, in *struct {
 	PersonaPath
-	Cursor string `query:"cursor" maxLength:"200"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[personaItem]], error) {
 	from, err := parseCursor(in.Cursor)
 	if err != nil {

@@ -43,8 +43,7 @@ func milestoneOf(i project.Item) milestoneItem {
 // ProjectsInput narrows a listing of projects or milestones.
 type ProjectsInput struct {
 	Archived string `query:"archived" enum:"true,false" default:"false" doc:"true: those that are archived, instead of the others"`
-	Cursor   string `query:"cursor" maxLength:"200"`
-	Limit    int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }
 
 // listOf lists the items of a store, as the API shows them.

@@ -59,9 +59,8 @@ func (f TaskFilter) of(at string) (task.Filter, error) {
 
 type listTasksInput struct {
 	TaskFilter
-	Sort   task.Order `query:"sort" enum:"-createdAt,createdAt,-priority" default:"-createdAt" doc:"-priority: in the order in which agents get them"`
-	Cursor string     `query:"cursor" maxLength:"200"`
-	Limit  int        `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Sort task.Order `query:"sort" enum:"-createdAt,createdAt,-priority" default:"-createdAt" doc:"-priority: in the order in which agents get them"`
+	Paging
 }
 
 // listTasks is called by the Engine Room, scripts and lanekeeper tasks.
@@ -317,10 +316,9 @@ type taskLogItem struct {
 // listTaskLogs is called by the Engine Room and lanekeeper tasks.
 func (s *server) listTaskLogs(ctx context.Context, in *struct {
 	IDPath
-	Level  task.Level `query:"level" enum:"DEBUG,INFO,WARN,ERROR,CRITICAL"`
-	Event  task.Event `query:"event" enum:"created,state_transition,task_assigned,progress_update,checkpoint,task_recovery,timeout,conflict,dependency_cycle,budget,error"`
-	Cursor string     `query:"cursor" maxLength:"200"`
-	Limit  int        `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Level task.Level `query:"level" enum:"DEBUG,INFO,WARN,ERROR,CRITICAL"`
+	Event task.Event `query:"event" enum:"created,state_transition,task_assigned,progress_update,checkpoint,task_recovery,timeout,conflict,dependency_cycle,budget,error"`
+	Paging
 }) (*answer[page[taskLogItem]], error) {
 	before, err := position(in.Cursor)
 	if err != nil {

@@ -141,8 +141,7 @@ func (s *server) listThreads(ctx context.Context, in *struct {
 	Channel string           `query:"channel" maxLength:"64"`
 	Address string           `query:"address" maxLength:"512"`
 	Lock    thread.LockState `query:"lock" enum:"active,stale"`
-	Cursor  string           `query:"cursor" maxLength:"200"`
-	Limit   int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[threadItem]], error) {
 	before, err := position(in.Cursor)
 	if err != nil {
@@ -276,13 +275,14 @@ func (s *server) record(ctx context.Context, tx *db.Tx, e execution.Execution, w
 var unspeakable = problem.New(http.StatusUnprocessableEntity, "no_channel",
 	"the conversation's channel is not wired here, or does not reach its address")
 
-// speakable reads a thread, and returns unspeakable if its channel cannot deliver messages.
-func (s *server) speakable(ctx context.Context, id string) (thread.Thread, error) {
+// speakable returns unspeakable if the channel of a thread cannot deliver messages. Errors: also
+// [db.ErrNoRows].
+func (s *server) speakable(ctx context.Context, id string) error {
 	t, err := s.Threads.Get(ctx, workspace(ctx), id)
-	if err == nil {
-		err = s.reaches(t)
+	if err != nil {
+		return err
 	}
-	return t, err
+	return s.reaches(t)
 }
 
 func (s *server) reaches(t thread.Thread) error {
@@ -321,7 +321,7 @@ func (s *server) lockThread(ctx context.Context, in *struct {
 	if _, err := s.namedExecution(ctx, in.Body.ExecutionID, noSpeaker); err != nil {
 		return nil, err
 	}
-	if _, err := s.speakable(ctx, in.ID); err != nil {
+	if err := s.speakable(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	ws := workspace(ctx)
@@ -388,7 +388,7 @@ func (s *server) parkThread(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.speakable(ctx, in.ID); err != nil {
+	if err := s.speakable(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	ws := workspace(ctx)

@@ -68,8 +68,7 @@ type tracesInput struct {
 	Status  execution.Status `query:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled"`
 	Since   time.Time        `query:"since" doc:"Not before this time (RFC 3339)"`
 	Until   time.Time        `query:"until" doc:"Before this time (RFC 3339)"`
-	Cursor  string           `query:"cursor" maxLength:"200"`
-	Limit   int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }
 
 // traceItem is a trace in a listing, as its first execution describes it.

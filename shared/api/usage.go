@@ -91,8 +91,7 @@ type usageInput struct {
 	Since time.Time   `query:"since" doc:"Not before this time (RFC 3339)"`
 	Until time.Time   `query:"until" doc:"Before this time (RFC 3339)"`
 
-	Cursor string `query:"cursor" maxLength:"200"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }
 
 // listUsage sums up the use of model calls. It is called by the Engine Room and by scripts.
@@ -146,8 +145,7 @@ type estimateItem struct {
 // listEstimates is called by the Engine Room and by scripts.
 func (s *server) listEstimates(ctx context.Context, in *struct {
 	TaskType string `query:"taskType" maxLength:"100"`
-	Cursor   string `query:"cursor" maxLength:"200"`
-	Limit    int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[estimateItem]], error) {
 	before, err := position(in.Cursor)
 	if err != nil {
@@ -174,8 +172,7 @@ type correctionItem struct {
 
 // listCorrections is called by the Engine Room and by scripts.
 func (s *server) listCorrections(ctx context.Context, in *struct {
-	Cursor string `query:"cursor" maxLength:"200"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Paging
 }) (*answer[page[correctionItem]], error) {
 	found, err := s.Budgets.Learned(ctx, workspace(ctx))
 	if err != nil {

@@ -171,39 +171,41 @@ func (a *Admin) seize(ctx context.Context, tx *db.Tx, id string) (*lane.Hold, er
 	}
 }
 
-// Pause pauses an objective: beats no longer work on it. It stores the reason, and reports whether
-// anything changed. Errors: [db.ErrNoRows], [ErrCompleted], [skill.InvalidError].
-func (a *Admin) Pause(ctx context.Context, tx *db.Tx, id, reason string) (Objective, bool, error) {
+// Pause pauses an objective: beats no longer work on it. It stores the reason, unless the objective is
+// paused already. Errors: [db.ErrNoRows], [ErrCompleted], [skill.InvalidError].
+func (a *Admin) Pause(ctx context.Context, tx *db.Tx, id, reason string) (Objective, error) {
 	reason, err := checkText("reason", discreet(ctx, reason), 1, MaxReason)
 	if err != nil {
-		return Objective{}, false, err
+		return Objective{}, err
 	}
-	return a.become(ctx, tx, Paused, id, a.q.Pause, reason)
+	o, _, err := a.become(ctx, tx, Paused, id, a.q.Pause, reason)
+	return o, err
 }
 
-// Resume makes a paused objective active again and resets its attempts. It reports whether anything
-// changed. Errors: [db.ErrNoRows], [ErrCompleted].
-func (a *Admin) Resume(ctx context.Context, tx *db.Tx, id string) (Objective, bool, error) {
+// Resume makes a paused objective active again and resets its attempts. Errors: [db.ErrNoRows],
+// [ErrCompleted].
+func (a *Admin) Resume(ctx context.Context, tx *db.Tx, id string) (Objective, error) {
 	o, changed, err := a.become(ctx, tx, Active, id, a.q.Resume)
 	if err != nil || !changed {
-		return o, false, err
+		return o, err
 	}
 	tx.Later().Exec(a.q.TryAgain, id)
-	o, err = a.read(ctx, tx, id)
-	return o, err == nil, err
+	return a.read(ctx, tx, id)
 }
 
-// Complete completes an objective, even if it is paused or its plan has open steps. It reports
-// whether anything changed. Errors: [db.ErrNoRows], [skill.InvalidError].
-func (a *Admin) Complete(ctx context.Context, tx *db.Tx, id, summary string) (Objective, bool, error) {
+// Complete completes an objective, even if it is paused or its plan has open steps. Errors:
+// [db.ErrNoRows], [skill.InvalidError].
+func (a *Admin) Complete(ctx context.Context, tx *db.Tx, id, summary string) (Objective, error) {
 	summary, err := checkText("summary", discreet(ctx, summary), 0, MaxDescription)
 	if err != nil {
-		return Objective{}, false, err
+		return Objective{}, err
 	}
-	return a.become(ctx, tx, Completed, id, a.q.Finish, db.Null(summary))
+	o, _, err := a.become(ctx, tx, Completed, id, a.q.Finish, db.Null(summary))
+	return o, err
 }
 
-// become changes the status with a statement that changes no row if the change is not allowed.
+// become changes the status with a statement that changes no row if the change is not allowed. It
+// reports whether the statement changed the row.
 func (a *Admin) become(ctx context.Context, tx *db.Tx, want Status, id string, q db.Query, args ...any) (Objective, bool, error) {
 	n, err := tx.Exec(ctx, q, append([]any{id}, args...)...)
 	if err != nil {

@@ -30,33 +30,23 @@ func (w world) edit(t testing.TB, fn func(context.Context, *db.Tx) (objective.Ob
 	return o, err
 }
 
-// turn is edit for a change of status.
-func (w world) turn(t testing.TB, fn func(context.Context, *db.Tx) (objective.Objective, bool, error)) (o objective.Objective, changed bool, err error) {
+func (w world) pause(t testing.TB, id string) (objective.Objective, error) {
 	t.Helper()
-	o, err = w.edit(t, func(ctx context.Context, tx *db.Tx) (o objective.Objective, err error) {
-		o, changed, err = fn(ctx, tx)
-		return o, err
-	})
-	return o, changed, err
-}
-
-func (w world) pause(t testing.TB, id string) (objective.Objective, bool, error) {
-	t.Helper()
-	return w.turn(t, func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+	return w.edit(t, func(ctx context.Context, tx *db.Tx) (objective.Objective, error) {
 		return w.admin.Pause(ctx, tx, id, "not now")
 	})
 }
 
-func (w world) resume(t testing.TB, id string) (objective.Objective, bool, error) {
+func (w world) resume(t testing.TB, id string) (objective.Objective, error) {
 	t.Helper()
-	return w.turn(t, func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+	return w.edit(t, func(ctx context.Context, tx *db.Tx) (objective.Objective, error) {
 		return w.admin.Resume(ctx, tx, id)
 	})
 }
 
-func (w world) complete(t testing.TB, id string) (objective.Objective, bool, error) {
+func (w world) complete(t testing.TB, id string) (objective.Objective, error) {
 	t.Helper()
-	return w.turn(t, func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+	return w.edit(t, func(ctx context.Context, tx *db.Tx) (objective.Objective, error) {
 		return w.admin.Complete(ctx, tx, id, "enough")
 	})
 }
@@ -136,11 +126,11 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 				return err
 			}},
 			"pause": {"reason", func(ctx context.Context, tx *db.Tx) error {
-				_, _, err := w.admin.Pause(ctx, tx, o.ID, " ")
+				_, err := w.admin.Pause(ctx, tx, o.ID, " ")
 				return err
 			}},
 			"complete": {"summary", func(ctx context.Context, tx *db.Tx) error {
-				_, _, err := w.admin.Complete(ctx, tx, o.ID, long)
+				_, err := w.admin.Complete(ctx, tx, o.ID, long)
 				return err
 			}},
 		} {
@@ -168,7 +158,7 @@ func TestAStatusIsTurnedByPeople(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id := w.create(t, "x", 5)
 		for i, step := range []struct {
-			do      func(testing.TB, string) (objective.Objective, bool, error)
+			do      func(testing.TB, string) (objective.Objective, error)
 			status  objective.Status
 			changed bool
 			err     error
@@ -183,8 +173,10 @@ func TestAStatusIsTurnedByPeople(t *testing.T) {
 			{w.pause, objective.Completed, false, objective.ErrCompleted},
 			{w.resume, objective.Completed, false, objective.ErrCompleted},
 		} {
-			_, changed, err := step.do(t, id)
+			before := w.get(t, id)
+			_, err := step.do(t, id)
 			o := w.get(t, id)
+			changed := !o.UpdatedAt.Equal(before.UpdatedAt)
 			if o.Status != step.status || changed != step.changed || !errors.Is(err, step.err) || (o.StatusReason == "not now") != (o.Status == objective.Paused) {
 				t.Errorf("%d: it is %+v, changed: %v, %v", i, o, changed, err)
 			}
@@ -195,8 +187,8 @@ func TestAStatusIsTurnedByPeople(t *testing.T) {
 		if _, err := w.replace(t, w.get(t, id), "one"); !errors.Is(err, objective.ErrCompleted) {
 			t.Errorf("a plan for a completed one: %v", err)
 		}
-		for _, do := range []func(testing.TB, string) (objective.Objective, bool, error){w.pause, w.resume, w.complete} {
-			if _, _, err := do(t, ids()); !errors.Is(err, db.ErrNoRows) {
+		for _, do := range []func(testing.TB, string) (objective.Objective, error){w.pause, w.resume, w.complete} {
+			if _, err := do(t, ids()); !errors.Is(err, db.ErrNoRows) {
 				t.Errorf("one that is not there: %v", err)
 			}
 		}
@@ -219,8 +211,8 @@ func TestResumeGivesAllTriesBack(t *testing.T) {
 		if o := w.get(t, id); o.PlanAttempts != 3 || o.Plan[1].Attempts != 3 {
 			t.Fatalf("it is %+v", o)
 		}
-		_, _, err := w.pause(t, id)
-		o, _, err2 := w.resume(t, id)
+		_, err := w.pause(t, id)
+		o, err2 := w.resume(t, id)
 		if err := errors.Join(err, err2); err != nil || o.PlanAttempts != 0 || o.Plan[1].Attempts != 0 || o.Plan[0].Status != objective.Done || o.StatusReason != "" {
 			t.Errorf("it is %+v (%v)", o, err)
 		}
@@ -247,12 +239,12 @@ func (w world) beat(t testing.TB, id string) (*lane.Hold, execution.Execution) {
 // active objective. At its next proof it learns that someone waits.
 func TestABeatAtWorkOnAPausedObjective(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		for name, turn := range map[string]func(testing.TB, string) (objective.Objective, bool, error){"paused": w.pause, "completed": w.complete} {
+		for name, turn := range map[string]func(testing.TB, string) (objective.Objective, error){"paused": w.pause, "completed": w.complete} {
 			id := w.create(t, "x", 5)
 			w.plan(t, id, "one", "two")
 			h, e := w.beat(t, id)
-			if _, changed, err := turn(t, id); err != nil || !changed {
-				t.Fatalf("%s: changed: %v, %v", name, changed, err)
+			if _, err := turn(t, id); err != nil {
+				t.Fatalf("%s: %v", name, err)
 			}
 			if err := w.admin.Interrupt(t.Context(), w.Workspace, id, "ada"); err != nil {
 				t.Fatal(err)
@@ -457,7 +449,7 @@ func TestObjectivesAreListed(t *testing.T) {
 		if err != nil || len(all) != 4 {
 			t.Fatalf("%d objectives, %v", len(all), err)
 		}
-		if _, _, err := w.pause(t, all[0].ID); err != nil {
+		if _, err := w.pause(t, all[0].ID); err != nil {
 			t.Fatal(err)
 		}
 		for want, f := range map[string]objective.Filter{
@@ -503,8 +495,8 @@ func TestANeighbourChangesNothing(t *testing.T) {
 		if !errors.Is(err1, objective.ErrChanged) || !errors.Is(err2, objective.ErrChanged) {
 			t.Errorf("patch: %v; replace: %v", err1, err2)
 		}
-		for _, do := range []func(testing.TB, string) (objective.Objective, bool, error){there.pause, there.resume, there.complete} {
-			if _, _, err := do(t, id); !errors.Is(err, db.ErrNoRows) {
+		for _, do := range []func(testing.TB, string) (objective.Objective, error){there.pause, there.resume, there.complete} {
+			if _, err := do(t, id); !errors.Is(err, db.ErrNoRows) {
 				t.Errorf("a status: %v", err)
 			}
 		}

@@ -332,7 +332,7 @@ func TestAnObjectiveThatIsOverMakesNoCall(t *testing.T) {
 				if c.deleted {
 					return admin.Delete(ctx, tx, id)
 				}
-				_, _, err := admin.Complete(ctx, tx, id, "paid in cash")
+				_, err := admin.Complete(ctx, tx, id, "paid in cash")
 				return err
 			})
 			if err != nil {

@@ -132,7 +132,7 @@ func TestAnObjectivePlannedTooOftenIsPlannedAgainOnceResumed(t *testing.T) {
 		w.beat(t, slot(1))
 		admin := objective.NewAdmin(w.Objectives, w.Lanes, w.Runs, w.Threads.Release)
 		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
-			_, _, err := admin.Resume(ctx, tx, id)
+			_, err := admin.Resume(ctx, tx, id)
 			return err
 		})
 		if err != nil {
