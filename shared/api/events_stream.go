@@ -37,7 +37,7 @@ func (e *eventStream) look(ctx context.Context, ws db.Workspace, after event.Cur
 	events, next, err := e.read(ctx, ws, after, nil, eventBatch)
 	page.Next, page.More = next, len(events) == eventBatch
 	for _, e := range events {
-		page.Items = append(page.Items, follow.Item[event.Cursor, event.Event]{Behind: e.Cursor, What: e})
+		page.Items = append(page.Items, follow.Item[event.Cursor, event.Event]{After: e.Cursor, What: e})
 	}
 	return page, err
 }

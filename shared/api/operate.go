@@ -193,7 +193,7 @@ func (t *runStream) begin(execution, thread string) {
 }
 
 func (t *runStream) event(e turn.Event) {
-	t.last = e.Behind
+	t.last = e.After
 	kind, data := "step", any(nil)
 	switch {
 	case e.Restart:
@@ -203,7 +203,7 @@ func (t *runStream) event(e turn.Event) {
 	default:
 		data = stepItem{e.Call.ID, e.Call.Skill, e.Call.Status, e.Call.Approval, e.Call.Result}
 	}
-	t.Tell(func(b *bytes.Buffer) { sse.Event(b, e.Behind.String(), kind, data) })
+	t.Tell(func(b *bytes.Buffer) { sse.Event(b, e.After.String(), kind, data) })
 }
 
 func (t *runStream) done(a talkAnswer) {

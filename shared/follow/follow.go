@@ -19,11 +19,11 @@ import (
 	"time"
 )
 
-// An Item is one piece of news. Behind is the position after it. A source orders its items by that
+// An Item is one piece of news. After is the position after it. A source orders its items by that
 // position, and never adds an item before a position that it has returned.
 type Item[P, T any] struct {
-	Behind P
-	What   T
+	After P
+	What  T
 }
 
 // A Page is a list of the items after a position.
@@ -36,7 +36,7 @@ type Page[P, T any] struct {
 
 // ErrMissed means that the reader no longer has the items after a follower's position. The follower
 // must read the source itself and follow again.
-var ErrMissed = errors.New("the shared reader does not have what stands behind the position")
+var ErrMissed = errors.New("the shared reader does not have the items after the position")
 
 // A Hub shares one reader for each source among its followers. Set its fields before the first use.
 // It is safe for concurrent use and must not be copied.
@@ -132,7 +132,7 @@ func (f *Follower[K, P, T]) missed() bool { return f.hub.Compare(f.at, f.r.from)
 // unread returns the items that the follower has not read. They are not changed any more.
 func (f *Follower[K, P, T]) unread() []Item[P, T] {
 	n := len(f.r.items)
-	for n > 0 && f.hub.Compare(f.r.items[n-1].Behind, f.at) > 0 {
+	for n > 0 && f.hub.Compare(f.r.items[n-1].After, f.at) > 0 {
 		n--
 	}
 	return slices.Clip(f.r.items[n:])
@@ -212,7 +212,7 @@ func (h *Hub[K, P, T]) publish(r *reader[K, P, T], page Page[P, T], err error) (
 		r.items = append(r.items, page.Items...)
 		r.to = page.Next
 		if n := len(r.items) - cmp.Or(h.Keep, defaultKeep); n > 0 {
-			r.from = r.items[n-1].Behind
+			r.from = r.items[n-1].After
 			r.items = slices.Clone(r.items[n:])
 		}
 	}

@@ -75,7 +75,7 @@ func (s *source) behind(after int) page {
 	p := page{Next: after}
 	for p.Next < s.last && len(p.Items) < cmp.Or(s.most, 100) {
 		p.Next++
-		p.Items = append(p.Items, follow.Item[int, int]{Behind: p.Next, What: p.Next})
+		p.Items = append(p.Items, follow.Item[int, int]{After: p.Next, What: p.Next})
 	}
 	p.More, p.End = p.Next < s.last, s.end && p.Next == s.last
 	return p

@@ -83,8 +83,8 @@ func kickCatchUp(source string) outbox.Row {
 		Receiver: "catch_up:" + source, MaxAttempts: maxKicks}
 }
 
-// Behind is a source, how far it has caught up, and the time on the database's clock.
-type Behind struct {
+// Progress is a source, how far it has caught up, and the time on the database's clock.
+type Progress struct {
 	Source
 	CatchUp
 	Now time.Time
@@ -92,19 +92,19 @@ type Behind struct {
 	hook string // as it is stored
 }
 
-// Behind reads how far a source has caught up. It returns [ErrNotFound] where there is no such source,
+// Progress reads how far a source has caught up. It returns [ErrNotFound] where there is no such source,
 // or it does not catch up.
-func (s *Store) Behind(ctx context.Context, ws db.Workspace, source string) (Behind, error) {
+func (s *Store) Progress(ctx context.Context, ws db.Workspace, source string) (Progress, error) {
 	var found []Source
-	b := Behind{}
+	b := Progress{}
 	var batch db.Batch
 	batch.Each(collectSources(&found), s.q.GetSource, source, source)
 	batch.Each(func(scan db.Scan) error { return scan(&b.Now) }, s.q.Now, source)
 	if err := s.db.Read(ctx, ws, &batch); err != nil {
-		return Behind{}, fmt.Errorf("read how far a webhook source has caught up: %w", err)
+		return Progress{}, fmt.Errorf("read how far a webhook source has caught up: %w", err)
 	}
 	if len(found) == 0 || found[0].Hook == nil || !found[0].Enabled {
-		return Behind{}, ErrNotFound
+		return Progress{}, ErrNotFound
 	}
 	b.Source = found[0]
 	if found[0].Caught != nil {
@@ -116,7 +116,7 @@ func (s *Store) Behind(ctx context.Context, ws db.Workspace, source string) (Beh
 }
 
 // Caught notes how far a source has caught up, unless it is about another webhook by now.
-func (s *Store) Caught(ctx context.Context, ws db.Workspace, b Behind) error {
+func (s *Store) Caught(ctx context.Context, ws db.Workspace, b Progress) error {
 	raw, err := json.Marshal(b.CatchUp)
 	if err != nil {
 		return fmt.Errorf("write how far a webhook source has caught up: %w", err)

@@ -58,14 +58,14 @@ func (r *Runner) RunCall(ctx context.Context, job Job, name string, arguments js
 		return CallResult{}, Outcome{}, err
 	}
 	if s.made.status == "" {
-		made := CallResult{Status: execution.Errored, Error: s.struck.Told, Unmade: true, Class: skill.Input}
+		made := CallResult{Status: execution.Errored, Error: s.struck.Message, Unmade: true, Class: skill.Input}
 		if _, found := job.Skills.Find(name); !found {
 			made.Class = skill.Ours
 		}
 		if k := meant(job.Skills, call); k != nil && s.halts.Skill(k.Name) != "" {
 			made.Class = skill.Policy
 		}
-		return made, s.outcome(execution.Failed, "the call could not be made: "+s.struck.Told), nil
+		return made, s.outcome(execution.Failed, "the call could not be made: "+s.struck.Message), nil
 	}
 	made := CallResult{Status: s.made.status, Output: s.made.output, Error: s.made.message, Waits: s.made.waits}
 	if made.Status != execution.Succeeded {

@@ -147,14 +147,14 @@ type facts struct {
 }
 
 // LastMistake is a call that could not be made, with the text that the model got.
-type LastMistake struct{ Tool, Arguments, Told string }
+type LastMistake struct{ Tool, Arguments, Message string }
 
 // tried returns the call for the activity log, or nil if there was none.
 func (s LastMistake) tried() json.RawMessage {
 	if s == (LastMistake{}) {
 		return nil
 	}
-	return encode(map[string]string{"tool": s.Tool, "arguments": s.Arguments, "told": s.Told})
+	return encode(map[string]string{"tool": s.Tool, "arguments": s.Arguments, "told": s.Message})
 }
 
 // sameness counts identical consecutive results of a skill.

@@ -93,7 +93,7 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execu
 		Output: encode(map[string]any{"effects_that_stay": stays, "taken_back": undone}),
 		Trace:  e.Trace, Execution: e.ID, Thread: was.Thread,
 	})
-	defer func() { // rows of the outbox are locked behind the thread's
+	defer func() { // rows of the outbox are locked after the thread's
 		s.Outbox.Withdraw(tx.Later(), kickOf(e.ID))
 		s.Outbox.Withdraw(tx.Later(), stopKey(e.ID, s.multitask))
 	}()
@@ -109,8 +109,8 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execu
 		return err
 	}
 	body := interrupted(said, stays)
-	if s.kind.Told != nil {
-		body = strings.TrimSpace(said + "\n\n" + s.kind.Told(Reply{Status: execution.Cancelled}))
+	if s.kind.Describe != nil {
+		body = strings.TrimSpace(said + "\n\n" + s.kind.Describe(Reply{Status: execution.Cancelled}))
 	}
 	_, _, err = s.Threads.Append(ctx, tx, was.Thread, thread.Spoken{
 		Role: thread.Assistant, Body: activity.Clip(activity.Text(body), maxBody),

@@ -16,9 +16,9 @@ import (
 
 // Event is one event of a run.
 type Event struct {
-	Behind Position // a follower continues from here
+	After Position // a follower continues from here
 	// Restart says that the model begins its answer again. A client must drop the pieces of text
-	// whose Behind has the same Seq.
+	// whose After has the same Seq.
 	Restart bool
 	// Text is a piece of the model's answer. If it is empty, the event is about Call.
 	Text string
@@ -121,7 +121,7 @@ func (t *teller) entry(h Heard) {
 
 func (t *teller) say(e Event) {
 	if t.emit != nil {
-		e.Behind = t.Position
+		e.After = t.Position
 		t.emit(e)
 	}
 }

@@ -70,7 +70,7 @@ func TestWhoComesBackLosesNothing(t *testing.T) {
 		for i := range len(events) + 1 {
 			var after turn.Position
 			if i > 0 {
-				after = events[i-1].Behind
+				after = events[i-1].After
 			}
 			back, err := turn.ParsePosition(after.String())
 			if err != nil || back != after {
@@ -125,7 +125,7 @@ func TestAnotherAnswerIsToldWhole(t *testing.T) {
 			t.Errorf("told %q", got)
 		}
 		for i, want := range []string{"[restart]Seven.", "Seven."} {
-			rest, _, _, err := w.Events(t.Context(), w.Workspace, r.Execution, events[i].Behind)
+			rest, _, _, err := w.Events(t.Context(), w.Workspace, r.Execution, events[i].After)
 			if err != nil || lines(rest) != want {
 				t.Errorf("behind event %d: %q, %v", i, lines(rest), err)
 			}
@@ -147,7 +147,7 @@ func TestWordsOfNoAnswerAreTakenBack(t *testing.T) {
 			t.Errorf("told %q", got)
 		}
 		for i, want := range []string{"[restart]", ""} {
-			rest, _, _, err := w.Events(t.Context(), w.Workspace, r.Execution, events[i].Behind)
+			rest, _, _, err := w.Events(t.Context(), w.Workspace, r.Execution, events[i].After)
 			if err != nil || lines(rest) != want {
 				t.Errorf("behind event %d: %q, %v", i, lines(rest), err)
 			}

@@ -139,7 +139,7 @@ func (s *turn) join(ctx context.Context, tx lane.Tx, e execution.Execution, news
 	}
 	a, _ := s.askedOf(e)
 	s.Runs.Join(tx.Later(), e.ID, encode(answered{s.exec.ID}))
-	defer func() { s.Outbox.Withdraw(tx.Later(), kickOf(e.ID)) }() // rows of the outbox are locked behind the thread's
+	defer func() { s.Outbox.Withdraw(tx.Later(), kickOf(e.ID)) }() // rows of the outbox are locked after the thread's
 	stored, err := s.sayBefore(ctx, tx, a, s.exec.ID)
 	if err != nil {
 		return err

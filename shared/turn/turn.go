@@ -51,20 +51,20 @@ type Kind struct {
 	// Deliverable says whether a text reaches an address by a channel. Answers leave by the channel of
 	// their thread where it does; nil: they stay in the thread.
 	Deliverable func(channel, address, body string) error
-	// Told returns what the person is told of how a turn stands, and the thread keeps of it; nil: the
-	// answer with the reason why it is none.
-	Told func(Reply) string
+	// Describe returns the text about the state of a turn that the person sees and the thread stores;
+	// nil: the answer, or the reason why there is none.
+	Describe func(Reply) string
 	// LocksThread says that a turn has the lock of its thread while it works: nobody else speaks in it.
 	LocksThread bool
-	// Guarded says that strangers are told what the agent says: an output check sees it first.
+	// Guarded says that the agent's answers reach strangers: an output check sees each answer first.
 	Guarded bool
 	// Waits says that nobody waits for the answer: a turn that the model, a budget or a kill switch stops is tried
 	// again until it can go on. Else it fails.
 	Waits bool
 	// AnswerTokens is the longest answer of the model; nil: 4,096 tokens.
 	AnswerTokens func(workspace.Settings) int
-	// ThreadTokens bounds what the turns of one thread use together that began within 24 hours; nil:
-	// nothing does. The call of a model by which it is reached is the last.
+	// ThreadTokens limits the tokens that the turns of one thread use together within 24 hours; nil: no
+	// limit. The model call that reaches the limit is the last one.
 	ThreadTokens func(workspace.Settings) int64
 }
 

@@ -197,7 +197,7 @@ func (s *turn) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 			return err
 		}
 	}
-	if out.Status != execution.Parked { // rows of the outbox are locked behind the thread's
+	if out.Status != execution.Parked { // rows of the outbox are locked after the thread's
 		s.Runs.Wake(tx.Later(), s.line(), s.exec.ID)
 	}
 	entry := activity.Entry{
@@ -231,10 +231,10 @@ const maxBody = 60 << 10
 
 // storedText returns the text that the thread stores for the end of the turn.
 func (s *turn) storedText(out reason.Outcome) string {
-	if s.kind.Told == nil {
+	if s.kind.Describe == nil {
 		return answerOf(out)
 	}
-	return s.kind.Told(Reply{Status: out.Status, Answer: out.Answer, Reason: out.Reason})
+	return s.kind.Describe(Reply{Status: out.Status, Answer: out.Answer, Reason: out.Reason})
 }
 
 // answerOf returns the text that a thread stores for the end of a run, with the reason.

@@ -62,14 +62,14 @@ func (c *Catcher) Handle(ctx context.Context, row outbox.Claimed) error {
 	if !ok {
 		return outbox.Permanently(errors.New("the row names no source"))
 	}
-	b, err := c.Inbox.Behind(ctx, row.Workspace, id)
+	b, err := c.Inbox.Progress(ctx, row.Workspace, id)
 	if errors.Is(err, inbox.ErrNotFound) { // it has been deleted, or does not catch up any more
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	l := &look{Catcher: c, ws: row.Workspace, Behind: b, asks: maxAsks}
+	l := &look{Catcher: c, ws: row.Workspace, Progress: b, asks: maxAsks}
 	whole, failed := l.run(ctx)
 	if l.database != nil {
 		return l.database
@@ -92,7 +92,7 @@ func (c *Catcher) Handle(ctx context.Context, row outbox.Claimed) error {
 	}
 	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
-	if err := c.Inbox.Caught(last, row.Workspace, l.Behind); err != nil {
+	if err := c.Inbox.Caught(last, row.Workspace, l.Progress); err != nil {
 		return err
 	}
 	if l.sent > 0 || l.givenUp > 0 {
@@ -104,7 +104,7 @@ func (c *Catcher) Handle(ctx context.Context, row outbox.Claimed) error {
 // look is one look at what GitHub has sent, or a part of it.
 type look struct {
 	*Catcher
-	inbox.Behind
+	inbox.Progress
 	ws       db.Workspace
 	token    secret.Value
 	asks     int // left
@@ -152,7 +152,7 @@ func (l *look) run(ctx context.Context) (whole bool, err error) {
 			return true, nil
 		}
 		l.Cursor = p.next
-		if err := l.Inbox.Caught(ctx, l.ws, l.Behind); err != nil {
+		if err := l.Inbox.Caught(ctx, l.ws, l.Progress); err != nil {
 			l.database = err
 			return false, err
 		}

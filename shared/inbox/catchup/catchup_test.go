@@ -299,7 +299,7 @@ func TestRefusalsAndHostileAnswers(t *testing.T) {
 				w.refuse = nil
 				reset := w.caught(t)
 				reset.Failures = 0
-				b, err := w.s.Behind(t.Context(), w.Workspace, w.source.ID)
+				b, err := w.s.Progress(t.Context(), w.Workspace, w.source.ID)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -180,7 +180,7 @@ func (c *completion) begin(b *bytes.Buffer, execution, _ string) {
 
 func (c *completion) event(b *bytes.Buffer, e turn.Event) {
 	if text := c.add(e); text != "" {
-		c.chunk(b, e.Behind.String(), completionChoice{Delta: &completionMessage{Content: &text}})
+		c.chunk(b, e.After.String(), completionChoice{Delta: &completionMessage{Content: &text}})
 	}
 }
 

@@ -32,4 +32,4 @@ func laneOf(visitor string) lane.Name {
 }
 
 // visibleText returns the text that a visitor sees for the state of a turn.
-func visibleText(r turn.Reply) string { return visitor.Told(r) }
+func visibleText(r turn.Reply) string { return visitor.Describe(r) }

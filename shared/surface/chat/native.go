@@ -121,8 +121,8 @@ type nativeStep struct {
 }
 
 func (n *native) event(b *bytes.Buffer, e turn.Event) {
-	n.last = e.Behind
-	switch id := e.Behind.String(); {
+	n.last = e.After
+	switch id := e.After.String(); {
 	case e.Restart:
 		sse.Event(b, id, "restart", struct{}{})
 	case e.Text != "":

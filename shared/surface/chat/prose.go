@@ -25,8 +25,8 @@ func (p *prose) add(e turn.Event) string {
 		return ""
 	case e.Text == "":
 		return ""
-	case e.Behind.Seq != p.seq:
-		p.seq, p.said, p.old = e.Behind.Seq, "", ""
+	case e.After.Seq != p.seq:
+		p.seq, p.said, p.old = e.After.Seq, "", ""
 		return p.say(e.Text, p.all.Len() > 0)
 	}
 	if p.old == "" {

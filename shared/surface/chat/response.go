@@ -86,17 +86,17 @@ type responseUsage struct {
 	Total int64 `json:"total_tokens"`
 }
 
-// response is the voice of /v1/responses. The sequence number of an event says how much of the text
-// is told up to it, so that whoever comes back goes on behind it although the pieces are others then.
-// Its last byte is a checksum of that text: a model that was interrupted before its answer was recorded
-// gives another one, which is then told whole.
+// response writes the answers of /v1/responses. The sequence number of an event says how many bytes of
+// the text the client has after it, so that a client that reconnects continues there, although the
+// pieces are then cut in other places. The last byte of the number is a checksum of that text: a model
+// that was interrupted before its answer was recorded gives another answer, which is then sent whole.
 type response struct {
 	responseBody
-	after   int // nothing is told up to the event of this number; -1: all is
+	after   int // events up to this number are not sent; -1: all are sent
 	item    string
 	sum     uint32 // of the text
-	unsure  bool   // it is not known yet whether the text is the one of which the client has a part
-	skipped int    // the bytes of another text that the client has, and what parts it from this one
+	unsure  bool   // it is not known yet whether the client has a part of this text or of another one
+	skipped int    // the bytes of another text that the client has, with the separator before this one
 	prose
 }
 
@@ -116,9 +116,9 @@ func (s *response) id(execution string) {
 	s.ID, s.item = responsePrefix+execution, "msg_"+execution
 }
 
-// ended is the response when its turn has ended, or waits. What does not end with the agent's answer
-// is told as the text of a message, too: incomplete while an answer may still come into the
-// conversation, or was stopped; failed where there will be none.
+// ended returns the response of a turn that has ended or waits. Any other end than the agent's answer is
+// also sent as the text of a message. The response is then incomplete if the turn was stopped or its
+// answer may still come into the conversation, and failed if there will be no answer.
 func (s *response) ended(r turn.Reply) responseBody {
 	return s.bodyOf(r, visibleText(r))
 }
@@ -157,7 +157,7 @@ func (s *response) answer(r turn.Reply) any {
 	return s.ended(r)
 }
 
-// The sequence numbers of the events before the text. As many events come behind it.
+// The sequence numbers of the events before the text. As many events follow the text.
 const (
 	createdSeq = iota
 	inProgressSeq
@@ -166,13 +166,13 @@ const (
 	endSeqs = iota
 )
 
-// goOnBehind has nothing told up to the event of a number.
-func (s *response) goOnBehind(seq int) { s.after, s.unsure = seq, seq>>sumBits > 0 }
+// continueAfter skips the events up to the one with a number, which the client has.
+func (s *response) continueAfter(seq int) { s.after, s.unsure = seq, seq>>sumBits > 0 }
 
-// fields are those of an event beside its type and number.
+// fields are the fields of an event other than its type and number.
 type fields map[string]any
 
-// writeEvent adds an event, unless it was told before.
+// writeEvent adds an event, unless the client has it.
 func (s *response) writeEvent(b *bytes.Buffer, seq int, kind string, f fields) {
 	if seq <= s.after {
 		return
@@ -193,7 +193,7 @@ func (s *response) begin(b *bytes.Buffer, execution, _ string) {
 	s.writeEvent(b, partAddedSeq, "response.content_part.added", s.located(fields{"part": partOf("")}))
 }
 
-// located says to which part of the output an event belongs.
+// located adds to an event the part of the output to which it belongs.
 func (s *response) located(f fields) fields {
 	f["item_id"], f["output_index"], f["content_index"] = s.item, 0, 0
 	return f
@@ -201,21 +201,21 @@ func (s *response) located(f fields) fields {
 
 func (s *response) event(b *bytes.Buffer, e turn.Event) { s.delta(b, s.add(e)) }
 
-// delta tells a piece of the text, but for what was told before.
+// delta sends a piece of the text, without the beginning that the client has.
 func (s *response) delta(b *bytes.Buffer, piece string) {
 	if piece == "" {
 		return
 	}
-	before, told := s.sum, s.after>>sumBits
+	before, had := s.sum, s.after>>sumBits
 	s.sum = crc32.Update(before, crc32.IEEETable, []byte(piece))
 	if s.unsure {
-		if s.all.Len() < told {
+		if s.all.Len() < had {
 			return
 		}
 		s.unsure = false
-		from := told - (s.all.Len() - len(piece))
+		from := had - (s.all.Len() - len(piece))
 		if byte(crc32.Update(before, crc32.IEEETable, []byte(piece[:from]))) != byte(s.after) {
-			s.anew(b)
+			s.sendWhole(b)
 			return
 		}
 		for from < len(piece) && !utf8.RuneStart(piece[from]) {
@@ -225,18 +225,18 @@ func (s *response) delta(b *bytes.Buffer, piece string) {
 			return
 		}
 	}
-	s.tell(b, piece)
+	s.send(b, piece)
 }
 
-// anew tells the whole text to a client that has a part of another one.
-func (s *response) anew(b *bytes.Buffer) {
+// sendWhole sends the whole text to a client that has a part of another one.
+func (s *response) sendWhole(b *bytes.Buffer) {
 	const apart = "\n\n"
 	s.skipped = s.after>>sumBits + len(apart)
-	s.tell(b, apart+s.all.String())
+	s.send(b, apart+s.all.String())
 }
 
-// tell tells a piece that ends where the text ends now.
-func (s *response) tell(b *bytes.Buffer, piece string) {
+// send sends a piece that ends at the present end of the text.
+func (s *response) send(b *bytes.Buffer, piece string) {
 	seq := (s.skipped+s.all.Len())<<sumBits | int(byte(s.sum))
 	s.writeEvent(b, seq, "response.output_text.delta", s.located(fields{"delta": piece, "logprobs": []struct{}{}}))
 }
@@ -245,7 +245,7 @@ func (s *response) end(b *bytes.Buffer, r turn.Reply) {
 	s.delta(b, s.prose.end(r))
 	whole := s.all.String()
 	if ended := (len(whole) + 1) << sumBits; s.unsure && (s.after < ended || s.after >= ended+endSeqs) {
-		s.anew(b) // the client has a longer text
+		s.sendWhole(b) // the client has a longer text
 	}
 	seq, done := (s.skipped+len(whole)+1)<<sumBits, s.bodyOf(r, whole)
 	s.writeEvent(b, seq, "response.output_text.done", s.located(fields{"text": whole, "logprobs": []struct{}{}}))

@@ -265,7 +265,7 @@ func (h *Handler) getResponse(w http.ResponseWriter, r *http.Request, v *visit) 
 			h.refuse(w, r, bad("query.starting_after", "is the sequence_number of an event"))
 			return
 		}
-		as.goOnBehind(n)
+		as.continueAfter(n)
 	}
 	h.follow(w, r, v, e.ID, turn.Position{}, as)
 }

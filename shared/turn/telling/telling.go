@@ -1,5 +1,5 @@
-// Package telling tells those who listen what happens in a turn, from its journal, and gives a turn a
-// context in which it stays when who asked leaves. It speaks no protocol: a [Listener] does.
+// Package telling reports what happens in a turn to listeners, from the turn's journal. It also gives a
+// turn a context that does not end when the caller disconnects. It knows no protocol: a [Listener] does.
 package telling
 
 import (
@@ -16,14 +16,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
-// Longest is how long a turn may take here; then it goes on by itself.
+// Longest is how long a turn may take in the caller's process. After that another process continues it.
 const Longest = 9 * time.Minute
 
-// lookTime is how long one look may take.
+// lookTime is how long one read of a journal may take.
 const lookTime = 10 * time.Second
 
-// Outlasting is a context for a turn that stays when the caller leaves. It ends with the
-// process, when drain is closed, or when the invocation does.
+// Outlasting returns a context for a turn, which does not end when the caller disconnects. It ends
+// after [Longest], at the deadline of the invocation, or when drain is closed, then with the cause
+// [reason.ErrStopped].
 func Outlasting(ctx context.Context, drain <-chan struct{}) (context.Context, context.CancelFunc) {
 	until := time.Now().Add(Longest)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
@@ -41,16 +42,16 @@ func Outlasting(ctx context.Context, drain <-chan struct{}) (context.Context, co
 	return ctx, cancel
 }
 
-// Listener is told what happens in an execution. Nobody else calls it meanwhile.
+// A Listener receives what happens in an execution. Its methods are called one at a time.
 type Listener interface {
-	Begin() (on bool) // comes first; false: nothing more is to be told
+	Begin() (on bool) // is called first; false: the listener wants nothing more
 	Event(e turn.Event)
 	Still() // nothing has happened for a while
 	Done(r turn.Reply)
 }
 
-// Executions are those that are followed in this process. All who follow one share a reader, once
-// they have caught up. It must be made by [New].
+// Executions are the executions that are followed in this process. All followers of an execution share
+// a reader, once they have caught up. It must be made by [New].
 type Executions struct {
 	runner  *turn.Runner
 	streams sse.Streams
@@ -70,8 +71,8 @@ type followed struct {
 	id string
 }
 
-// place is a place in what is heard of an execution: behind an entry of its journal, or
-// behind that and the word how it stands.
+// place is a position in the news of an execution: after the entry of the journal with the number seq,
+// or also after the last news, how the execution has ended.
 type place struct {
 	seq  int
 	over bool
@@ -87,13 +88,13 @@ func (p place) compare(q place) int {
 	return cmp.Compare(p.seq, q.seq)
 }
 
-// news is what a journal says, or how its execution stands.
+// news is an entry of a journal, or how its execution has ended or why it waits.
 type news struct {
 	turn.Heard
 	ended *turn.Reply
 }
 
-// look reads for all who follow an execution.
+// look reads the news of an execution after a position, for all its followers.
 func (x *Executions) look(ctx context.Context, of followed, after place) (page follow.Page[place, news], err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -101,16 +102,16 @@ func (x *Executions) look(ctx context.Context, of followed, after place) (page f
 	page.Next = after
 	for _, h := range all {
 		page.Next = place{seq: h.Seq}
-		page.Items = append(page.Items, follow.Item[place, news]{Behind: page.Next, What: news{Heard: h}})
+		page.Items = append(page.Items, follow.Item[place, news]{After: page.Next, What: news{Heard: h}})
 	}
 	if ended != nil {
 		page.Next.over, page.End = true, true
-		page.Items = append(page.Items, follow.Item[place, news]{Behind: page.Next, What: news{ended: ended}})
+		page.Items = append(page.Items, follow.Item[place, news]{After: page.Next, What: news{ended: ended}})
 	}
 	return page, err
 }
 
-// heardOf are the news of a page.
+// heardOf returns the entries of a page, and how the execution has ended, if the page says so.
 func heardOf(page follow.Page[place, news]) (all []turn.Heard, ended *turn.Reply) {
 	for _, i := range page.Items {
 		if i.What.ended != nil {
@@ -121,9 +122,9 @@ func heardOf(page follow.Page[place, news]) (all []turn.Heard, ended *turn.Reply
 	return all, nil
 }
 
-// Follow tells a listener what happens in an execution behind a position, until it has ended or
-// waits, the time of an answer is over, or the process drains. Pieces of text come together as they
-// were written down. The error is that of the first look, before anything is told.
+// Follow reports to a listener what happens in an execution after a position. It returns when the
+// execution has ended or waits, the time of a response is over, or the process drains. Pieces of text
+// arrive grouped as they were stored. The error is that of the first read, before the listener is called.
 func (x *Executions) Follow(ctx context.Context, ws db.Workspace, id string, after turn.Position, l Listener) error {
 	sitting := x.streams.Sit()
 	defer sitting.End()
@@ -162,13 +163,13 @@ func (x *Executions) Follow(ctx context.Context, ws db.Workspace, id string, aft
 		page, err := f.Next()
 		var all []turn.Heard
 		all, ended = heardOf(page)
-		if errors.Is(err, follow.ErrMissed) { // it looks for itself
+		if errors.Is(err, follow.ErrMissed) { // this follower reads the journal itself
 			leave()
 			f = nil
 			all, ended, err = x.runner.Since(ctx, ws, id, after.Seq)
 		}
 		if err != nil {
-			return nil //nolint:nilerr // whoever comes back with the last id loses nothing
+			return nil //nolint:nilerr // a client that reconnects with the last id loses nothing
 		}
 		events, after = turn.Tell(after, all, ended)
 	}

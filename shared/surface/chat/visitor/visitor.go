@@ -1,5 +1,5 @@
-// Package visitor is the kind of conversation that visitors have with an agent. It knows neither HTTP
-// nor keys, so that functions which only go on with such conversations start fast.
+// Package visitor defines the kind of conversation that visitors have with an agent. It imports neither
+// HTTP nor keys, so that functions that only continue such conversations start fast.
 package visitor
 
 import (
@@ -29,7 +29,7 @@ func Kind() turn.Kind {
 		Prompt:       prompt,
 		Persona:      persona.VisitorChat,
 		Trust:        execution.Untrusted,
-		Told:         Told,
+		Describe:     Describe,
 		LocksThread:  true,
 		Guarded:      true,
 		AnswerTokens: func(s workspace.Settings) int { return s.ChatOutputTokens },
@@ -38,9 +38,9 @@ func Kind() turn.Kind {
 	}
 }
 
-// Told is what a visitor is told of how a turn stands: the agent's words, or else a sentence of ours
-// that says nothing of what went on inside.
-func Told(r turn.Reply) string {
+// Describe returns the text about the state of a turn that a visitor sees: the agent's answer, or a
+// fixed sentence, which contains nothing internal.
+func Describe(r turn.Reply) string {
 	switch r.Status {
 	case execution.Completed:
 		return r.Answer
