@@ -276,8 +276,9 @@ func (s spending) decide(d doubt) (decision, bool) {
 // mostDoomed is how many tasks that can't begin any more one round ends. The next one goes on behind them.
 const mostDoomed = 5000
 
-// maxTold bounds the cycles of dependencies that one round tells of; each task's log has its own.
-const maxTold = 20
+// maxCycles is the largest number of cycles of dependencies for which one round makes an event. The log of
+// each task names its own cycle.
+const maxCycles = 20
 
 // maxNamed bounds the ids in an event, whose data the database bounds.
 const maxNamed = 100
@@ -323,15 +324,8 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 		b.Exec(c.q.Done, db.Encode(outcomes(orders)))
 		r.report.Commands += len(orders)
 	}
-	told := map[string]bool{}
-	for _, d := range decisions {
-		if d.line.Event == task.DependencyCycle && !told[*d.line.Details] && len(told) < maxTold {
-			told[*d.line.Details] = true // once for all of its tasks
-			r.note(ctx, b, task.Error, "dependency_cycle", d.line.Message, d.line.Details)
-			b.Exec(c.q.Tell, "task.dependency_cycle", d.move.ID, traced(ctx), *d.line.Details)
-		}
-	}
-	if v.mass { // which is one event, noted below, with what it means for tasks
+	r.noteCycles(ctx, b, decisions)
+	if v.mass { // one event names all agents and covers their tasks
 		decisions = slices.DeleteFunc(slices.Clone(decisions), func(d decision) bool {
 			return d.line.Agent != nil && slices.Contains(v.gone, *d.line.Agent)
 		})
@@ -341,12 +335,7 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 	r.noteDecided(ctx, b, decisions)
 	r.report.Healthy, r.report.Stale, r.report.Gone, r.report.MassStale = v.healthy, v.stale, r.report.Gone+len(v.gone), v.mass
 	if v.mass {
-		gone := map[string]any{"gateway_restart": true, "count": len(v.gone), "agents": v.gone}
-		details := db.Encode(gone)
-		message := fmt.Sprintf("%d agents disappeared at once: their tasks are tried again, spread over time", v.missing)
-		r.note(ctx, b, task.Critical, "gateway_restart", message, &details)
-		gone["agents"] = v.gone[:min(len(v.gone), maxNamed)]
-		b.Exec(c.q.Tell, "agent.stale", nil, traced(ctx), db.Encode(gone))
+		r.noteMass(ctx, b, v)
 	}
 	if over := overBetween(moves); len(over) > 0 && c.Tasks.Stopped != nil {
 		c.Tasks.Stopped(b, over...)
@@ -358,6 +347,29 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 		return fmt.Errorf("%d of %d locked tasks could be changed", moved.Affected(), len(moves))
 	}
 	return nil
+}
+
+// noteCycles logs each cycle of dependencies that was found, once for all of its tasks, and makes an
+// event of it.
+func (r *round) noteCycles(ctx context.Context, b *db.Batch, decisions []decision) {
+	noted := map[string]bool{}
+	for _, d := range decisions {
+		if d.line.Event == task.DependencyCycle && !noted[*d.line.Details] && len(noted) < maxCycles {
+			noted[*d.line.Details] = true
+			r.note(ctx, b, task.Error, "dependency_cycle", d.line.Message, d.line.Details)
+			b.Exec(r.c.q.Tell, "task.dependency_cycle", d.move.ID, traced(ctx), *d.line.Details)
+		}
+	}
+}
+
+// noteMass logs that many agents disappeared at once, and makes one event of it.
+func (r *round) noteMass(ctx context.Context, b *db.Batch, v verdict) {
+	gone := map[string]any{"gateway_restart": true, "count": len(v.gone), "agents": v.gone}
+	details := db.Encode(gone)
+	message := fmt.Sprintf("%d agents disappeared at once: their tasks are tried again, spread over time", v.missing)
+	r.note(ctx, b, task.Critical, "gateway_restart", message, &details)
+	gone["agents"] = v.gone[:min(len(v.gone), maxNamed)]
+	b.Exec(r.c.q.Tell, "agent.stale", nil, traced(ctx), db.Encode(gone))
 }
 
 // attemptEnd is the end of the attempt of a move.

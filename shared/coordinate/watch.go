@@ -77,16 +77,40 @@ type verdict struct {
 	healthy, stale int
 }
 
+// next decides what becomes of an agent whose heartbeat is overdue for long (stale), for a while (late),
+// or not.
+func (w worker) next(stale, late bool) agentChange {
+	c := agentChange{ID: w.ID, Was: w.Status, Becomes: w.Status}
+	rests := w.perTask() && w.Tasks == 0
+	switch {
+	case w.Status == agent.Terminated: // stays so
+	case rests && (w.Status == agent.Error || w.Status == agent.Degraded):
+		c.Becomes, c.Health = agent.Idle, new(agent.IsHealthy) // nobody beats between two tasks
+	case w.Status == agent.Error: // stays so
+	case w.Status == agent.Draining:
+		if w.Tasks == 0 || stale {
+			c.Becomes = agent.Terminated
+		}
+	case stale:
+		c.Becomes, c.Health = agent.Error, new(agent.IsStale)
+	case late:
+		c.Becomes, c.Health = agent.Degraded, new(agent.IsDegraded)
+	case w.Status == agent.Idle && w.Tasks > 0:
+		c.Becomes = agent.Working
+	case w.Status == agent.Working && w.Tasks == 0:
+		c.Becomes = agent.Idle
+	}
+	return c
+}
+
 // watch decides about the agents. Only those that are locked change. watching is since when cycles
 // have followed each other; silence before that counts for nobody. Agents that disappear at once become stale in
 // several cycles, because their last heartbeats came at different times.
 func watch(all []worker, locked []string, watching time.Time) (v verdict) {
 	owing := 0
 	for _, w := range all {
-		c := agentChange{ID: w.ID, Was: w.Status, Becomes: w.Status}
 		silent, owes := w.silence(watching)
 		stale := owes && silent > time.Duration(w.StaleSeconds)*time.Second
-		rests := w.perTask() && w.Tasks == 0
 		alive := w.Status != agent.Terminated && w.Status != agent.Error
 		late := owes && silent > 2*time.Duration(w.IntervalSeconds)*time.Second
 		if owes && alive || w.lately() {
@@ -95,27 +119,7 @@ func watch(all []worker, locked []string, watching time.Time) (v verdict) {
 				v.missing++
 			}
 		}
-		switch {
-		case w.Status == agent.Terminated:
-			continue
-		case rests && (w.Status == agent.Error || w.Status == agent.Degraded):
-			c.Becomes, c.Health = agent.Idle, new(agent.IsHealthy) // nobody beats between two tasks
-		case w.Status == agent.Error:
-			v.stale++
-			continue
-		case w.Status == agent.Draining:
-			if w.Tasks == 0 || stale {
-				c.Becomes = agent.Terminated
-			}
-		case stale:
-			c.Becomes, c.Health = agent.Error, new(agent.IsStale)
-		case late:
-			c.Becomes, c.Health = agent.Degraded, new(agent.IsDegraded)
-		case w.Status == agent.Idle && w.Tasks > 0:
-			c.Becomes = agent.Working
-		case w.Status == agent.Working && w.Tasks == 0:
-			c.Becomes = agent.Idle
-		}
+		c := w.next(stale, late)
 		if c.Becomes != c.Was && !slices.Contains(locked, w.ID) {
 			c.Becomes = c.Was // it has changed since: the next cycle decides
 		}
