@@ -47,7 +47,7 @@ let skew = 0;
 export const serverNow = (): number => Date.now() + skew;
 
 /** heed learns the server's time from a response. Date has whole seconds: the middle of one is meant. */
-export function heed(response: Response): void {
+function heed(response: Response): void {
   const at = Date.parse(response.headers.get("Date") ?? "");
   if (Number.isNaN(at)) return;
   const off = at + 500 - Date.now();

@@ -7,7 +7,7 @@ import { freeze } from "./fmt";
 import type { Happened } from "./types";
 
 /** Connection is how news arrive. since says from when on they do not, retryAt when the page asks again. */
-export interface Connection {
+interface Connection {
   mode: "connecting" | "live" | "polling" | "stale";
   since: number;
   retryAt: number;
@@ -285,6 +285,3 @@ export async function follow(): Promise<void> {
     void alone();
   } else void begin();
 }
-
-/** withReset tells everybody to read anew, as after a change of the workspace. */
-export const readAnew = (): void => take([], true);

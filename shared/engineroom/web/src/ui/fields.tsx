@@ -58,7 +58,7 @@ function read(f: Field, text: string): unknown {
 }
 
 /** refusals sorts what a refusal says by field; "" holds what belongs to none. */
-export function refusals(error: unknown, fields: readonly Field[]): Record<string, string> {
+function refusals(error: unknown, fields: readonly Field[]): Record<string, string> {
   if (!(error instanceof Problem)) return { "": String(error) };
   const found = (error.body.errors ?? []) as { location: string; message: string }[];
   const out: Record<string, string> = {};

@@ -57,7 +57,7 @@ export function written(control: Control, value: unknown): string {
 }
 
 /** Unreadable is what an argument's text is where it is no value of its kind. */
-export class Unreadable extends Error {}
+class Unreadable extends Error {}
 
 /** parsed is the value that a text means. An empty text of an argument that need not be there is none. */
 export function parsed(control: Control, text: string, s: Schema | undefined, optional: boolean): unknown {

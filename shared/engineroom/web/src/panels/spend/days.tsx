@@ -12,7 +12,7 @@ interface Stack {
 }
 
 // stackOf shares each day's tokens out among the two largest groups and the others.
-export function stackOf(rows: Usage[], from: number, to: number): Stack {
+function stackOf(rows: Usage[], from: number, to: number): Stack {
   const sum = new Map<string, number>();
   for (const r of rows) sum.set(r.keys?.[1] ?? "", (sum.get(r.keys?.[1] ?? "") ?? 0) + r.totalTokens);
   const largest = [...sum.entries()].sort((a, b) => b[1] - a[1]).map(([name]) => name);

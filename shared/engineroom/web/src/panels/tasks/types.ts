@@ -38,7 +38,7 @@ export const reasonTitle = (code: string): string => reasons.find(([c]) => c ===
 export const reasonOptions = reasons;
 
 /** reasonOf is why a task waits; where the server did not say, its status tells enough. */
-export const reasonOf = (t: Task): string =>
+const reasonOf = (t: Task): string =>
   t.reasonCode || (t.status === "PAUSED" ? "paused" : t.status === "ABORTED" ? "backoff" : t.dependsOn.length ? "dependency" : "no_agent");
 
 /** byReason groups tasks that wait, in the order of the board. */

@@ -6,7 +6,7 @@ import { costOf, gist, kindOf, nameOf } from "../../ui/activity";
 import { toneOf, type Tone } from "../../ui/status";
 import type { Execution, Hold, Trace } from "./types";
 
-export type SpanKind = "lane" | "exec" | "phase" | "model" | "tool";
+type SpanKind = "lane" | "exec" | "phase" | "model" | "tool";
 
 export interface Span {
   id: string;
@@ -126,7 +126,7 @@ export function shownOf(spans: Span[], folded: ReadonlySet<string>): Span[] {
 }
 
 /** Axis maps times to shares of the width. A wait that is more than half of the whole is cut. */
-export interface Axis {
+interface Axis {
   from: number;
   to: number;
   cut: { from: number; to: number } | null;
