@@ -74,7 +74,7 @@ func (o seen) print(p paper) {
 	if o.Beat.NextAt != nil {
 		p.print(true, span{plain, "The next beat begins at " + o.Beat.NextAt.Local().Format("15:04") + "."})
 	}
-	p.print(true, span{plain, fmt.Sprintf("Today: %d tokens, %s.", o.Today.Tokens, dollars(o.Today.MicroUSD))})
+	p.print(true, span{plain, fmt.Sprintf("Today: %s, %s.", count(o.Today.Tokens, "token"), dollars(o.Today.MicroUSD))})
 	if len(o.Needs) == 0 {
 		p.print(true, span{plain, "Nothing needs you."})
 		return

@@ -104,10 +104,10 @@ func TestDollars(t *testing.T) {
 
 func TestTheOverviewTellsLessThanACent(t *testing.T) {
 	var o seen
-	o.Today.Tokens, o.Today.MicroUSD = 12, 3200
+	o.Today.Tokens, o.Today.MicroUSD = 1234567, 3200
 	var b strings.Builder
 	o.print(newPaper(&b, nil))
-	says(t, b.String(), "Today: 12 tokens, $0.0032.")
+	says(t, b.String(), "Today: 1,234,567 tokens, $0.0032.")
 }
 
 func TestTheOverviewTellsNoCodes(t *testing.T) {

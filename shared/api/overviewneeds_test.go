@@ -1,11 +1,15 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // needed returns the needs of a kind that the overview lists.
@@ -92,4 +96,43 @@ func TestFailuresLeaveRoomForWhatElseIsNeeded(t *testing.T) {
 	if failures, tasks := w.needed(t, "failure"), w.needed(t, "task"); len(failures) != 9 || len(tasks) != 1 {
 		t.Errorf("it needs %d failures and %d tasks, want 9 and 1", len(failures), len(tasks))
 	}
+}
+
+// TestATaskWhoseRunWaitsForAPersonIsNotWorkedOn: the sentence names the agent of the task that is worked on.
+func TestATaskWhoseRunWaitsForAPersonIsNotWorkedOn(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		agent := ids()
+		w.must(t, 201, "PUT", "/api/v1/agents/"+agent, `{"name":"ada","maxConcurrentTasks":2}`, nil)
+		claim := func(title string) (id string) {
+			t.Helper()
+			var made struct{ ID string }
+			w.must(t, 201, "POST", "/api/v1/agent-tasks", fmt.Sprintf(`{"title":%q}`, title), &made)
+			w.must(t, 200, "POST", "/api/v1/agents/"+agent+"/claim", `{}`, nil)
+			return made.ID
+		}
+		says := func(want string) {
+			t.Helper()
+			var o seen
+			w.must(t, 200, "GET", "/api/v1/overview", "", &o)
+			if o.Sentence != want {
+				t.Errorf("it says %q, want %q", o.Sentence, want)
+			}
+		}
+		claim("Count the stock")
+		refund := claim("Refund the order")
+		says("ada works on Refund the order")
+		e := execution.Execution{ID: ids(), Agent: "ada", Surface: trace.Worker, Trace: w.Traces.New(trace.Worker), Subject: lane.Task(refund)}
+		for _, step := range []func(lane.Tx) error{
+			func(tx lane.Tx) error { return w.Runs.Start(tx, e) },
+			func(tx lane.Tx) error { return w.Runs.Leave(tx, e, execution.Waiting, nil, "") },
+		} {
+			err := w.Lanes.Do(t.Context(), lane.Request{Workspace: w.Workspace, Lane: e.Subject, Holder: "test"}, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
+				return w.Lanes.InHold(ctx, h, func(_ context.Context, tx lane.Tx) error { return step(tx) })
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		says("ada works on Count the stock")
+	})
 }

@@ -230,8 +230,8 @@ func (f *Facts) WaitingMore() bool {
 	return n >= maxPending
 }
 
-// Task is a task that an agent works on.
-type Task struct{ ID, Title, Step string }
+// Task is a task that an agent works on. Agent is the name of the agent.
+type Task struct{ ID, Title, Step, Agent string }
 
 // Approval is a call that waits for a person.
 type Approval struct {
@@ -299,7 +299,7 @@ func (s *Store) work(b *db.Batch, f *Facts) {
 	b.Each(f.count, s.q.Tasks, maxPending)
 	b.Each(func(scan db.Scan) error {
 		f.Task = new(Task)
-		return scan(&f.Task.ID, &f.Task.Title, db.Optional(&f.Task.Step))
+		return scan(&f.Task.ID, &f.Task.Title, db.Optional(&f.Task.Step), db.Optional(&f.Task.Agent))
 	}, s.q.Working)
 }
 

@@ -134,10 +134,14 @@ SELECT t.code, t.queue, count(*), min(t.created_at), min(t.id)
  ORDER BY t.code, t.queue;
 
 -- name: Working
--- The task that was begun last, of those that agents work on.
-SELECT id, title, current_step FROM agent_tasks
- WHERE workspace_id = $1 AND status = 'RUNNING'
- ORDER BY created_at DESC, id DESC
+-- The task that was begun last, of those that agents work on and whose run waits for no person.
+SELECT t.id, t.title, t.current_step, a.name
+  FROM agent_tasks t
+  LEFT JOIN agents a ON a.workspace_id = t.workspace_id AND a.id = t.agent_id
+ WHERE t.workspace_id = $1 AND t.status = 'RUNNING'
+   AND 'task:' || CAST(t.id AS text) NOT IN (SELECT e.subject FROM executions e
+                                              WHERE e.workspace_id = $1 AND e.status = 'waiting' AND e.subject IS NOT NULL)
+ ORDER BY t.created_at DESC, t.id DESC
  LIMIT 1;
 
 -- name: Approvals

@@ -175,7 +175,7 @@ func TestTheSentenceSaysWhoWorksOnWhat(t *testing.T) {
 			f.Switches = halt.Switches{{Scope: halt.Agent, Target: "scout", SetBy: "user:eve"}}
 		},
 		"flowpilot does not work: no model answers (the circuits of all models are open)": func(f *Facts) { f.ModelsDown = 2 },
-		"an agent works on Count the stock":                                               func(f *Facts) { f.Task = &Task{Title: "Count the stock"} },
+		"ada works on Count the stock": func(f *Facts) { f.Task = &Task{Title: "Count the stock", Agent: "ada"} },
 	} {
 		f := well()
 		change(&f)

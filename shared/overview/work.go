@@ -186,7 +186,7 @@ func (f *Facts) Object() *Object {
 		return &o
 	}
 	if f.Task != nil {
-		return &Object{Kind: "task", ID: f.Task.ID, Title: f.Task.Title, Agent: "an agent"}
+		return &Object{Kind: "task", ID: f.Task.ID, Title: f.Task.Title, Agent: cmp.Or(f.Task.Agent, "an agent")}
 	}
 	return nil
 }
