@@ -5,12 +5,13 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // strangerTests are those of people who see the page for the first time, or may do little, and of what
 // goes wrong.
-var strangerTests = []func(*room){strangersWalk, asAMember, listsReadOn, exportsForSpreadsheets, panelsThatFail, panelsThatAreLate, oddAddresses}
+var strangerTests = []func(*room){strangersWalk, inAnotherWorkspace, nothingIsCutOff, asAMember, listsReadOn, exportsForSpreadsheets, panelsThatFail, panelsThatAreLate, oddAddresses}
 
 // pages are all panels.
 var pages = []string{
@@ -74,6 +75,56 @@ func strangersWalk(r *room) {
 
 	r.click(says(".demo button", "Go to Default"))
 	r.until(`!document.querySelector(".demo") && document.querySelector(".who .tag")?.textContent === "default"`)
+}
+
+// inAnotherWorkspace: a command that a page shows acts on the workspace of the page; a delivery says what it did,
+// and the id of a skill leads to the skill with its figures.
+func inAnotherWorkspace(r *room) {
+	r.must(r.Goto(r.ctx, r.URL+"/sign-in#workspace="+string(workspace.Demo)+"&token="+r.Token))
+	r.until(`location.pathname === "/engine/overview" && document.querySelector("#main h1, #main .sentence")`)
+	r.signedIn = true
+	r.visit("keys")
+	r.until(says(".empty code", "api-keys create") + `?.textContent.endsWith("--workspace demo")`)
+	r.visit("webhooks")
+	r.until(row("order.melted") + `?.textContent.includes("no rule fits")`)
+	r.visit("skills/ask_forecast")
+	r.until(says(".det dd", "3 calls in 14 days"))
+	id := eval[string](r, `fetch("/api/v1/skills/ask_forecast").then(r => r.json()).then(s => s.id)`)
+	r.visit("skills/" + id)
+	r.until(says(".det h2", "ask_forecast") + " && " + says(".det dd", "3 calls in 14 days") + ` && document.querySelector(".tbl tr[aria-selected=true]")`)
+}
+
+// nothingIsCutOff: beside an open detail a list's rows can be told apart, a long fact is broken, what can be done
+// with a row is on display, and on a narrow phone nothing lies on a page's title.
+func nothingIsCutOff(r *room) {
+	r.open("overview")
+	name := "cut_off_" + strings.Repeat("x", 12)
+	r.ask(http.MethodPost, "/skills", map[string]any{"name": name, "kind": "http", "description": "Says what is in stock",
+		"config": map[string]any{"url": "https://stock.invalid/", "method": "GET"}}, nil)
+	r.ask(http.MethodPost, "/skills/"+name+"/disable", map[string]any{"reason": "It told everybody that nothing is in stock, and somebody believed it"}, nil)
+	r.must(r.Resize(r.ctx, browser.Options{Width: 1440, Height: 900}))
+	r.visit("skills/" + name)
+	r.until(says(".det dd", "somebody believed it"))
+	r.until(`[...document.querySelectorAll(".det dd")].every(e => e.scrollWidth <= e.clientWidth)`)
+	var made struct{ ID string }
+	r.ask(http.MethodPost, "/automations", map[string]any{"name": "Look whether nothing is cut", "skill": "query_activity", "schedule": map[string]any{"cron": "0 9 * * *"}}, &made)
+	r.visit("automations/" + made.ID)
+	r.until(one(".det") + ` && (e => e && e.scrollWidth <= e.clientWidth)(` + row("Look whether nothing is cut") + `?.querySelector("td a"))`)
+	r.must(r.Resize(r.ctx, browser.Options{Width: 1000, Height: 900}))
+	r.visit("skills")
+	r.until(row(name) + ` && (e => e.scrollWidth <= e.clientWidth)(document.querySelector(".scroll"))`)
+	r.must(r.Resize(r.ctx, browser.Options{Width: 360, Height: 800, Mobile: true}))
+	for _, page := range pages {
+		r.visit(page)
+		r.settles()
+		r.until(`(() => {
+			const head = document.querySelector(".page > header"), acts = head?.querySelector(".acts")?.getBoundingClientRect();
+			if (!acts) return innerWidth === 360;
+			const range = document.createRange();
+			range.selectNodeContents(head.querySelector("h1"));
+			return [...range.getClientRects()].every(t => t.right <= acts.left || t.bottom <= acts.top);
+		})()`)
+	}
 }
 
 // asAMember: who may little is shown little, and no page asks for what is refused.

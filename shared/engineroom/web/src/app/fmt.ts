@@ -131,12 +131,13 @@ export const fmt = {
   /** percent writes 0.986 as "98.6 %". */
   percent: (share: number | null | undefined): string =>
     share === null || share === undefined ? dash : (share * 100).toFixed(share === 1 || share === 0 ? 0 : 1) + " %",
-  /** short cuts an id or a lane's id to its ends: "hb_0mwrwyqio…", "objective:…0d0004". */
+  /** short cuts an id to its beginning, and a UUID, which begins with the time, or a lane's id to its end: "hb_0mwrwyqio…", "…f90d0004", "objective:…0d0004". */
   short(id: string | null | undefined, keep = 13): string {
     if (!id) return dash;
     const lane = /^([a-z_]+):[0-9a-f]{8}-.*([0-9a-f]{6})$/.exec(id);
     if (lane) return `${lane[1]}:…${lane[2]}`;
-    return id.length <= keep + 2 ? id : id.slice(0, keep) + "…";
+    if (id.length <= keep + 2) return id;
+    return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id) ? "…" + id.slice(-Math.min(keep, 8)) : id.slice(0, keep) + "…";
   },
 };
 

@@ -11,6 +11,7 @@ export interface Column<T> {
   width?: string; // CSS; without one the column takes what is left
   right?: boolean; // digits
   wide?: boolean | "desk" | "roomy"; // left out on a phone; desk: also up to 1240 pixels; roomy: also up to 1399
+  spare?: boolean; // left out beside an open detail, up to 1699 pixels
   phone?: string; // its width on a phone
   class?: string;
 }
@@ -32,7 +33,7 @@ export interface ListProps<T> {
   head?: boolean; // default true
 }
 
-const kept = <T,>({ wide }: Column<T>): string | undefined => (wide === true ? "wide" : wide ? "wide " + wide : undefined);
+const kept = <T,>({ wide, spare }: Column<T>): string | undefined => [wide && "wide", typeof wide === "string" && wide, spare && "spare"].filter(Boolean).join(" ") || undefined;
 
 const above = 12; // rows drawn before and behind those in sight
 const step = 8; // rows that come into the page at once: most frames of a scroll change nothing

@@ -1,18 +1,24 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Problem } from "../app/api";
+import { me, Problem } from "../app/api";
 import type { Params } from "../app/base";
 import { fmt } from "../app/fmt";
 import { useResource } from "../app/resource";
 import { Glyph } from "./icon";
 import { copy } from "./marks";
 
+// here makes a command act on the workspace of this page.
+const here = (command: string): string => {
+  const slug = me.value?.workspaces?.find((w) => w.id === me.value!.workspaceId)?.slug;
+  return slug && slug !== "default" ? `${command} --workspace ${slug}` : command;
+};
+
 /** Empty says what a thing is while there is none: a title, a sentence, a command to copy, a button. */
 export const Empty = ({ title, children, command, action }: { title?: string; children?: ComponentChildren; command?: string; action?: ComponentChildren }) => (
   <div class="empty">
     <b>{title ?? "Nothing here yet"}</b>
     {children && <span>{children}</span>}
-    {command && <code>{command}</code>}
+    {command && <code>{here(command)}</code>}
     {action}
   </div>
 );

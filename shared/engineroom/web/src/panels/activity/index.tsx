@@ -59,7 +59,7 @@ export default function ActivityPanel({ query }: PanelProps) {
         <Toggle name="status" value="pending_approval"><Glyph tone="person" />Needs approval</Toggle>
         <Toggle name="status" value="skipped"><Glyph tone="quiet" />Skipped</Toggle>
         <Choose name="surface" label="Surface" options={surfaces} />
-        <Choose name="since" label="Since ever" options={ranges} />
+        <Choose name="since" label="Any time" options={ranges} />
         {["agent", "skill", "traceId", "until"].filter((n) => query.has(n)).map((n) => (
           <button type="button" key={n} class="f on" onClick={() => setQuery({ [n]: null })}>{n} <b class="trunc">{n === "until" ? fmt.time(query.get(n)) : query.get(n)}</b> <span aria-label="Clear">×</span></button>
         ))}

@@ -88,10 +88,10 @@ export default function Agents({ id, query }: { id?: string; query: URLSearchPar
     return (
       <List rows={rows} rowKey={(a) => a.id} selected={id} label="Agents" href={(a) => href("agents/" + seg(a.id), query)} onEnd={pages.more}
         columns={[
-          { key: "name", head: "Agent", cell: (a) => <a class="trunc lnk nb block" href={href("agents/" + seg(a.id), query)}>{a.name}</a> },
+          { key: "name", head: "Agent", cell: (a) => <a class="trunc lnk nb block two" href={href("agents/" + seg(a.id), query)}>{a.name}</a> },
           { key: "status", head: "Status", cell: (a) => <Status kind="agent" value={a.status} />, width: "116px" },
           { key: "load", head: "Load", cell: (a) => <Load a={a} />, width: "76px" },
-          { key: "capabilities", head: "Capabilities", cell: (a) => <span class="trunc block dim">{a.capabilities.join(", ") || "–"}</span>, width: "18%", wide: true },
+          { key: "capabilities", head: "Capabilities", cell: (a) => <span class="trunc block dim">{a.capabilities.join(", ") || "–"}</span>, width: "18%", wide: true, spare: true },
           { key: "beat", head: "Last beat", cell: (a) => <Beat a={a} />, width: "104px", wide: true },
           { key: "now", head: "Now", cell: (a) => <span class="trunc block dim">{now(a)}</span>, width: "26%", wide: true },
         ]} />
@@ -197,7 +197,7 @@ function Detail({ id, close, changed, showToken }: { id: string; close: () => vo
       </section>
       <Facts of={[
         ["Load", `${a.openTasks} of ${a.maxConcurrentTasks} ${a.maxConcurrentTasks === 1 ? "task" : "tasks"}`],
-        ["Last beat", <><Beat a={a} /> <span class="muted">· every {a.heartbeatIntervalSeconds} s, lost after {fmt.duration(a.staleThresholdSeconds * 1000)}</span></>],
+        ["Last beat", <><Beat a={a} /> {a.spawner === "pull" && <span class="muted">· every {a.heartbeatIntervalSeconds} s, lost after {fmt.duration(a.staleThresholdSeconds * 1000)}</span>}</>],
         ["Idle since", a.idleSince && a.status === "IDLE" ? <Ago at={a.idleSince} /> : null],
         ["Capabilities", a.capabilities.length > 0 && a.capabilities.map((c) => <><Tag>{c}</Tag> </>)],
         ["Starts", a.spawner + (a.spawnerTarget ? ` · ${a.spawnerTarget}` : "")],

@@ -28,7 +28,7 @@ export default function Audit() {
     <div class="page">
       <PageHead title="Audit">What people and their keys changed. Nothing here can be changed or deleted by hand.</PageHead>
       <Filters>
-        <Choose name="since" label="All the time" options={spans} />
+        <Choose name="since" label="Any time" options={spans} />
         <Choose name="by" label="By anybody" options={of((e) => e.by)} />
         <Choose name="action" label="Any action" options={of((e) => e.action)} />
         <span class="grow" /><Outputs path="/audit" params={params} />

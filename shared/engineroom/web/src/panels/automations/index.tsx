@@ -66,9 +66,9 @@ export default function Automations({ id, query }: { id?: string; query: URLSear
           { key: "name", head: "Automation", cell: (a) => <a class="trunc lnk nb block two" href={href("automations/" + seg(a.id), query)}>{a.name}</a> },
           { key: "status", head: "Status", cell: (a) => <Status kind="automation" value={statusOf(a)} />, width: "176px", phone: "116px" },
           { key: "skill", head: "Skill", cell: (a) => <code class="trunc block">{a.skill}</code>, width: "16%", wide: true },
-          { key: "schedule", head: "Schedule", cell: (a) => <span class="trunc block">{scheduleOf(a)}</span>, width: "18%", wide: true },
+          { key: "schedule", head: "Schedule", cell: (a) => <span class="trunc block">{scheduleOf(a)}</span>, width: "18%", wide: true, spare: true },
           { key: "next", head: "Next", cell: (a) => (a.nextRunAt ? <Time at={a.nextRunAt} /> : "–"), width: "136px", wide: true },
-          { key: "last", head: "Last", cell: (a) => (a.lastStatus ? <Status kind="activity" value={a.lastStatus} /> : <span class="muted">–</span>), width: "104px", wide: true },
+          { key: "last", head: "Last", cell: (a) => (a.lastStatus ? <Status kind="activity" value={a.lastStatus} /> : <span class="muted">–</span>), width: "104px", wide: true, spare: true },
         ]} />
     );
   };

@@ -92,9 +92,9 @@ export default function Memories({ id, query }: { id?: string; query: URLSearchP
           columns={[
             { key: "content", head: "Memory", cell: (m) => <a class="trunc lnk nb block two" href={href("memory/" + seg(m.id), query)}>{m.content}</a> },
             { key: "category", head: "Category", cell: (m) => <Tag>{m.category}</Tag>, width: "132px", wide: true },
-            { key: "importance", head: "Importance", cell: (m) => m.importance, width: "92px", right: true, wide: true },
-            { key: "agent", head: "Agent", cell: (m) => <span class="trunc block dim">{m.agent}</span>, width: "112px", wide: true },
-            { key: "until", head: "Kept until", cell: (m) => (m.expiresAt ? <Time at={m.expiresAt} /> : "for good"), width: "112px", wide: true },
+            { key: "importance", head: "Importance", cell: (m) => m.importance, width: "92px", right: true, wide: true, spare: true },
+            { key: "agent", head: "Agent", cell: (m) => <span class="trunc block dim">{m.agent}</span>, width: "112px", wide: true, spare: true },
+            { key: "until", head: "Kept until", cell: (m) => (m.expiresAt ? <Time at={m.expiresAt} /> : "for good"), width: "112px", wide: true, spare: true },
             { key: "saved", head: "Saved", cell: (m) => <Ago at={m.createdAt} />, width: "104px", right: true },
           ]} />
       </>

@@ -51,12 +51,12 @@ export default function Objectives({ id, query }: { id?: string; query: URLSearc
     return (
       <List rows={pages.items} rowKey={(o) => o.id} selected={id} label="Objectives" href={(o) => href("objectives/" + seg(o.id), query)} onEnd={pages.more}
         columns={[
-          { key: "title", head: "Objective", cell: (o) => <a class="trunc lnk nb block" href={href("objectives/" + seg(o.id), query)}>{o.title}</a> },
+          { key: "title", head: "Objective", cell: (o) => <a class="trunc lnk nb block two" href={href("objectives/" + seg(o.id), query)}>{o.title}</a> },
           { key: "status", head: "Status", cell: (o) => <Status kind="objective" value={o.status} />, width: "112px" },
           { key: "priority", head: "Priority", cell: (o) => o.priority, width: "76px", right: true, wide: true },
           { key: "plan", head: "Plan", cell: (o) => <Progress o={o} />, width: "120px" },
-          { key: "next", head: "Next step", cell: (o) => <span class="trunc dim block">{o.status === "paused" ? o.statusReason || "paused" : o.nextStep ?? "–"}</span>, width: "22%", wide: true },
-          { key: "updated", head: "Last change", cell: (o) => <Ago at={o.updatedAt} />, width: "116px", right: true, wide: true },
+          { key: "next", head: "Next step", cell: (o) => <span class="trunc dim block">{o.status === "paused" ? o.statusReason || "paused" : o.nextStep ?? "–"}</span>, width: "22%", wide: true, spare: true },
+          { key: "updated", head: "Last change", cell: (o) => <Ago at={o.updatedAt} />, width: "116px", right: true, wide: true, spare: true },
         ]} />
     );
   };

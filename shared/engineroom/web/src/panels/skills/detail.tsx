@@ -22,7 +22,7 @@ export function Detail({ name, health: h, acts }: { name: string; health?: Healt
               ["Effect", s.effect], ["Approval", s.requiresApproval ? "each call needs one" : null],
               ["Limit", s.timeoutSeconds ? `${s.timeoutSeconds} s` : "as the workspace's settings say"],
               ["Alone", s.serial ? "not beside another skill in one step" : null],
-              ["Disabled", h && !h.enabled ? `by ${h.disabledBy === "self_healing" ? "self-healing" : "a person"}${h.reason ? `: ${h.reason}` : ""}` : null],
+              ["Disabled", h && !h.enabled ? `by ${h.disabledBy === "self_healing" ? "self-healing" : "a person"}${h.reason ? `: ${h.reason.replace(/ \(\w+\)$/, "")}` : ""}` : null],
               ["Last call", h?.lastAt ? <Ago at={h.lastAt} /> : "none in 14 days"], ["Last error", h?.lastError], ["p50, p95", h?.calls ? `${fmt.duration(h.p50Ms)}, ${fmt.duration(h.p95Ms)}` : null],
               ["Calls", <a class="link" href={href("activity", { skill: s.name })}>{fmt.plural(h?.calls ?? 0, "call")} in 14 days</a>],
             ]} />

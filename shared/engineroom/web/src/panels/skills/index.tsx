@@ -36,8 +36,9 @@ export default function Skills({ id }: { id?: string }) {
   const is = (name: string, value: string) => !query.get(name) || query.get(name) === value;
   const shown = all.filter((h) => is("kind", h.kind) && is("scope", h.scope) && is("effect", h.effect) && is("enabled", String(h.enabled))
     && (query.get("approval") !== "true" || approval.get(h.skill)) && h.skill.toLowerCase().includes(q)).sort(worstFirst);
-  const open = all.find((h) => h.skill === id);
-  const named = (ids: string[]) => ids.map((a) => automations.data?.items.find((x) => x.id === a)?.name ?? a.slice(0, 8));
+  const name = skills.data?.items.find((s) => s.id === id)?.name ?? id;
+  const open = all.find((h) => h.skill === name);
+  const named = (ids: string[]) => ids.map((a) => automations.data?.items.find((x) => x.id === a)?.name ?? fmt.short(a));
 
   return (
     <div class="page">
@@ -72,11 +73,11 @@ export default function Skills({ id }: { id?: string }) {
               {() => !all.length
                 ? <Empty title="No skill yet" command={`bin/lanekeeper skills create '{"name":"stock","kind":"http","description":"Says what is in stock","parameters":{"type":"object"},"config":{"url":"https://shop.example/stock","method":"GET"}}'`} action={can("create-skill") && <button class="btn primary" onClick={() => after(create())}>New skill</button>}>A skill is a call that agents may make. Create one here, or with:</Empty>
                 : !shown.length ? <Filtered what="skill" count={all.length} clear={() => set({ q: null, kind: null, effect: null, approval: null, enabled: null, scope: null })} />
-                : <Table rows={shown} selected={id} approval={approval} stopped={stopped} after={after} />}
+                : <Table rows={shown} selected={name} approval={approval} stopped={stopped} after={after} />}
             </Shown>
           </Panel>
         </div>
-        {id && <Detail name={id} health={open} acts={open && acts() && <Actions h={open} halt={stopped.get(id)} after={after} />} />}
+        {name && <Detail name={name} health={open} acts={open && acts() && <Actions h={open} halt={stopped.get(name)} after={after} />} />}
       </div>
     </div>
   );
@@ -114,7 +115,7 @@ function Table({ rows, selected, approval, stopped, after }: {
         <thead>
           <tr>
             <th>Skill</th><th>Status</th><th class={wide}>Kind</th><th class="hide-p">14 days</th><th class="r">Success</th><th class={"r " + wide}>Calls</th>
-            <th class={"r roomy " + wide}>p50</th><th class={"r " + wide}>p95</th><th class="r hide-p">Streak</th>{acts() && <th class={wide}><span class="sr">Actions</span></th>}
+            <th class={"r roomy " + wide}>p50</th><th class={"r desk " + wide}>p95</th><th class="r hide-p">Streak</th>{acts() && <th class={wide}><span class="sr">Actions</span></th>}
           </tr>
         </thead>
         <tbody>
@@ -131,7 +132,7 @@ function Table({ rows, selected, approval, stopped, after }: {
                 <td class="r">{h.calls ? fmt.percent(h.successRate) : <span class="muted">–</span>}</td>
                 <td class={"r muted " + wide}>{fmt.count(h.calls)}</td>
                 <td class={"r roomy " + wide}>{fmt.duration(h.p50Ms)}</td>
-                <td class={"r " + wide}>{fmt.duration(h.p95Ms)}</td>
+                <td class={"r desk " + wide}>{fmt.duration(h.p95Ms)}</td>
                 <td class="r hide-p">{h.streak ? <span class="st failed">{h.streak} failed</span> : <span class="muted">–</span>}</td>
                 {acts() && <td class={"r " + wide}><Actions h={h} halt={halt} after={after} /></td>}
               </tr>

@@ -165,7 +165,7 @@ function TaskList({ query, filter, names, selected, onCreate }: Props) {
 }
 
 const columns = (query: URLSearchParams, names: Map<string, string>): Column<Task>[] => [
-  { key: "task", head: "Task", cell: (t) => <a class="row lnk" href={href("tasks/" + seg(t.id), query)}><b class="trunc nb">{t.title}</b>{t.tags.slice(0, 2).map((n) => <Tag key={n}>{n}</Tag>)}</a> },
+  { key: "task", head: "Task", cell: (t) => <a class="row lnk" href={href("tasks/" + seg(t.id), query)}><b class="trunc nb two">{t.title}</b>{t.tags.slice(0, 2).map((n) => <span key={n} class="wide"><Tag>{n}</Tag></span>)}</a> },
   { key: "status", head: "Status", cell: (t) => <Status kind="task" value={statusOf(t)} />, width: "118px" },
   { key: "why", head: "Why", cell: (t) => <span class="trunc block muted">{short(t.whySummary ?? t.lastError ?? t.currentStep ?? "")}</span>, width: "28%", wide: true },
   { key: "agent", head: "Agent", cell: (t) => <span class="trunc block">{t.agentId ? names.get(t.agentId) ?? fmt.short(t.agentId, 8) : "–"}</span>, width: "110px", wide: true },

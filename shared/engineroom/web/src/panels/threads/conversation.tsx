@@ -74,10 +74,17 @@ export function Conversation({ id, known, changed }: { id: string; known?: Threa
   );
 }
 
+// meanwhile says what becomes of what others want to say while the holder waits for the person's answer.
+const meanwhile: Record<string, string> = {
+  queue: "Messages of others wait until then.",
+  supersede: "Another execution that speaks takes the conversation.",
+  hand_over: "Another execution may speak meanwhile, and then gives the conversation back.",
+};
+
 function LockBar({ thread: t, why, after }: { thread: Thread; why?: Why; after: () => void }) {
   const lock = why ? why.lock : t.lock;
   const state = stateOf({ lock });
-  const agent = t.holder?.agent || (lock ? `execution ${lock.executionId.slice(0, 8)}` : "");
+  const agent = t.holder?.agent || (lock ? `execution ${fmt.short(lock.executionId)}` : "");
   const below = lock && lock.stack.length > 1 ? lock.stack[0] : undefined;
   const frees = why?.freesAt ?? t.holder?.expiresAt;
   const unlock = async () => {
@@ -101,8 +108,8 @@ function LockBar({ thread: t, why, after }: { thread: Thread; why?: Why; after: 
       <Status kind="thread" value={state} />
       <span class="grow dim">
         {!lock ? "Nobody has the conversation: the next one to speak takes it."
-          : lock.parkedBy ? <><b>{agent}</b> waits for the person's answer{lock.parkedUntil && <>, until {fmt.time(lock.parkedUntil, false)}</>}. Others may be sent meanwhile only as its policy ({t.policy}) allows.</>
-          : <><b>{agent}</b> {why?.doing ? `(${why.doing}) ` : ""}speaks for <Since at={lock.lockedAt} />{below && <>, under the lock of execution {below.slice(0, 8)}</>}.
+          : lock.parkedBy ? <><b>{agent}</b> waits for the person's answer{lock.parkedUntil && <>, until {fmt.time(lock.parkedUntil, false)}</>}. {meanwhile[t.policy] ?? meanwhile.queue}</>
+          : <><b>{agent}</b> {why?.doing ? `(${why.doing}) ` : ""}speaks for <Since at={lock.lockedAt} />{below && <>, under the lock of execution {fmt.short(below)}</>}.
               {state === "stale" ? " The lock is stale: the next one to ask takes the conversation." : frees && <> The lock ends at {fmt.time(frees)} unless it is used.</>}</>}
       </span>
       {lock && can("force-unlock-thread") && <button class="btn sm danger" onClick={() => void unlock()}>Force unlock</button>}
@@ -148,7 +155,7 @@ function Messages({ thread: t, spoken, why, after }: { thread: Thread; spoken: S
         <div key={m.id} class="msg ghost">
           <Status kind="message" value={m.status} word={m.status === "sending" ? undefined : `Queued, ${ordinal(order(m) || i + 1)}`} />
           <span class="text">{m.body}</span>
-          <small>{m.executionId ? `execution ${m.executionId.slice(0, 8)} · ` : ""}since {fmt.time(m.createdAt)}{m.expiresAt && ` · expires ${fmt.time(m.expiresAt, false)}`}</small>
+          <small>{m.executionId ? `execution ${fmt.short(m.executionId)} · ` : ""}since {fmt.time(m.createdAt)}{m.expiresAt && ` · expires ${fmt.time(m.expiresAt, false)}`}</small>
         </div>
       ))}
     </>

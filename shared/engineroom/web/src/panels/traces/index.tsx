@@ -63,7 +63,7 @@ function Traces({ query }: { query: URLSearchParams }) {
         <Toggle name="status" value="failed"><Glyph tone="failed" />Failed</Toggle>
         <Toggle name="status" value="waiting"><Glyph tone="person" />Waiting</Toggle>
         <Choose name="surface" label="Surface" options={surfaces} />
-        <Choose name="since" label="Since ever" options={ranges} />
+        <Choose name="since" label="Any time" options={ranges} />
         {query.get("agent") && <button type="button" class="f on" onClick={() => setQuery({ agent: null })}>agent <b>{query.get("agent")}</b> <span aria-label="Clear">×</span></button>}
       </Filters>
       <section class="panel">

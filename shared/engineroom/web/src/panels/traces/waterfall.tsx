@@ -25,7 +25,9 @@ export function Waterfall({ spans, selected, onSelect }: { spans: Span[]; select
   const shown = useMemo(() => shownOf(spans, folded), [spans, folded]);
   const axis = axisOf(spans, now, zoom);
   const first = Math.min(...spans.map((s) => s.start));
-  const ticks = ticksOf(axis, first);
+  const cutAt = axis.cut ? (axis.at(axis.cut.from) + axis.at(axis.cut.to)) / 2 : null;
+  const room = matchMedia("(max-width: 900px)").matches ? 0.18 : 0.06; // half of the label of the cut, as a share of the axis
+  const ticks = ticksOf(axis, first).filter((t) => cutAt === null || t.at < cutAt - 2 * room || t.at > cutAt + room);
   const windowed = shown.length > windowedFrom;
 
   useLayoutEffect(() => {
@@ -85,7 +87,7 @@ export function Waterfall({ spans, selected, onSelect }: { spans: Span[]; select
           onPointerDown={(e) => { e.currentTarget.setPointerCapture(e.pointerId); setDrag([share(e), share(e)]); }}
           onPointerMove={(e) => drag && setDrag([drag[0], share(e)])} onPointerUp={finish} onPointerCancel={() => setDrag(null)} onDblClick={() => setZoom(null)}>
           {ticks.map((t) => <span key={t.text} style={{ left: pct(t.at) }}>{t.text}</span>)}
-          {axis.cut && <span class="cut" style={{ left: pct((axis.at(axis.cut.from) + axis.at(axis.cut.to)) / 2) }}>// {fmt.rough(axis.cut.to - axis.cut.from)}</span>}
+          {axis.cut && <span class="cut" style={{ left: pct(cutAt!) }}>// {fmt.rough(axis.cut.to - axis.cut.from)}</span>}
           {drag && <i class="drag" style={{ left: pct(Math.min(...drag)), width: pct(Math.abs(drag[1] - drag[0])) }} />}
         </div>
         <div class="wf-c" role="columnheader">took</div><div class="wf-c" role="columnheader">cost</div>

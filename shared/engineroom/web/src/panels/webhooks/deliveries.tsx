@@ -12,6 +12,9 @@ const Delivered = ({ of: d }: { of: Delivery }) => (
   <Status kind="delivery" value={d.direction === "outbound" && d.status === "failed" && !next(d) ? "dead" : d.status} word={d.direction === "outbound" && d.status === "failed" && !next(d) ? "Failed" : undefined} />
 );
 
+// didOf is what a webhook that came set off; null: it went out, or is not that far.
+const didOf = (d: Delivery): string | null => d.action || (d.direction !== "outbound" && d.status === "done" ? "nothing: no rule fits" : null);
+
 /** Deliveries lists what came in or went out; one of them opens beside the list. */
 export function Deliveries({ id }: { id?: string }) {
   const [query] = useQuery();
@@ -36,11 +39,12 @@ export function Deliveries({ id }: { id?: string }) {
             : rows.length ? (
               <List label={out ? "Attempts to deliver" : "Webhooks that came"} rows={rows} rowKey={(d) => d.id} selected={id} href={(d) => href("webhooks/" + d.id, query)} onEnd={list.more}
                 columns={[
-                  { key: "what", head: "Delivery", cell: (d) => <span class="trunc block"><b class="strong">{d.event || "(no event)"}</b> <span class="muted mono">{fmt.short(d.deliveryId ?? d.id, 14)}</span></span> },
+                  { key: "what", head: "Delivery", cell: (d) => <span class="trunc block two"><b class="strong">{d.event || "(no event)"}</b> <span class="muted mono wide">{fmt.short(d.deliveryId ?? d.id, 14)}</span></span> },
                   { key: "status", head: "Status", width: "132px", cell: (d) => <Delivered of={d} /> },
                   { key: "who", head: out ? "Endpoint" : "Source", width: "22%", wide: true, cell: (d) => <span class="trunc block">{out ? host(url(d)) : d.source}</span> },
+                  ...(out ? [] : [{ key: "did", head: "Did", width: "18%", wide: "desk" as const, spare: true, cell: (d: Delivery) => <span class="trunc block dim">{didOf(d) ?? "–"}</span> }]),
                   { key: "tries", head: out ? "Attempt" : "Attempts", width: "86px", right: true, wide: true, cell: (d) => fmt.count(d.attempt ?? d.attempts ?? 1) },
-                  { key: "took", head: out ? "Answer" : "Again", width: "96px", right: true, wide: true, cell: (d) => out ? (d.statusCode ?? "–") : d.duplicates ? <span title={d.conflict ? "It came again with another body, which was not taken" : undefined}>{d.duplicates}{d.conflict && " !"}</span> : <span class="muted">–</span> },
+                  { key: "took", head: out ? "Answer" : "Repeats", width: "96px", right: true, wide: true, cell: (d) => out ? (d.statusCode ?? "–") : d.duplicates ? <span title={d.conflict ? "It came again with another body, which was not taken" : undefined}>{d.duplicates}{d.conflict && " !"}</span> : <span class="muted">–</span> },
                   { key: "at", head: "At", width: "104px", right: true, cell: (d) => <Time at={at(d)} /> },
                 ]} />
             ) : query.get("status") || query.get("sourceId") || query.get("endpointId")
@@ -79,7 +83,7 @@ function Detail({ id, known, others, close, changed }: { id: string; known?: Del
               ["Direction", d.direction === "outbound" ? "out" : "in"], ["From", d.source], ["About", d.subject], ["Id", <span class="mono">{d.deliveryId ?? d.id}</span>],
               ["At", <Time at={at(d)} />], ["Ended", d.endedAt && <Time at={d.endedAt} />],
               [d.direction === "outbound" ? "Attempt" : "Attempts", fmt.count(d.attempt ?? d.attempts)], ["Answer", d.statusCode], ["Took", d.durationMs !== null && d.durationMs !== undefined ? fmt.duration(d.durationMs) : null],
-              ["Next try", next(d) && <Time at={next(d)} />], ["Rule asked for", d.action], ["Came again", d.duplicates ? `${d.duplicates} times${d.conflict ? ", once with another body, which was not taken" : ""}` : null],
+              ["Next try", next(d) && <Time at={next(d)} />], ["Did", didOf(d)], ["Came again", d.duplicates ? `${d.duplicates} times${d.conflict ? ", once with another body, which was not taken" : ""}` : null],
               ["Trace", <TraceLink id={d.traceId} keep={20} />],
             ]} />
             {attempts.length > 1 && (
