@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -170,7 +172,7 @@ var taken = map[string]string{
 func (r resource) usage() string {
 	var each []string
 	for _, word := range r.does {
-		each = append(each, word+" "+taken[word])
+		each = append(each, strings.TrimSpace(word+" "+taken[word]))
 	}
 	var most []string
 	for _, action := range r.actions {
@@ -184,6 +186,19 @@ func (r resource) usage() string {
 		each = append(each, strings.Join(most, "|")+" ID [JSON]")
 	}
 	return "[" + strings.Join(each, " | ") + "]"
+}
+
+// withThose adds to the refusal of an id, or of a name that nothing has, which command lists those that there are.
+func (r resource) withThose(err error) error {
+	refused, is := errors.AsType[*refusedError](err)
+	if !is || r.does[0] != "list" {
+		return err
+	}
+	malformed := slices.ContainsFunc(refused.Errors, func(f problem.FieldError) bool { return strings.HasPrefix(f.Location, "path.") })
+	if refused.Status != http.StatusNotFound && !malformed {
+		return err
+	}
+	return &hinted{err, "`lanekeeper " + r.name + "` lists those that there are."}
 }
 
 // verb returns the verb of the resource. It sends its requests to the API's handler in this process.
@@ -209,7 +224,7 @@ func (r resource) verb() verb {
 			}
 			var all json.RawMessage
 			if _, err = ask.ask(ctx, method, path, body, &all); err != nil {
-				return err
+				return r.withThose(err)
 			}
 			again := c.again(r.name, args, *ws)
 			if err := c.answer(all, func(w io.Writer) { r.print(newPaper(w, c.environ), args[0], again, all, time.Now()) }); err != nil {
