@@ -132,7 +132,7 @@ func (f *Facts) calls() Line {
 	failed := fmt.Sprintf("%d of %d in 1 h", f.Calls-f.Succeeded, f.Calls)
 	switch {
 	case f.Models > 0 && f.ModelsDown == f.Models:
-		l.Tone, l.Text, l.Detail = Failed, "No model answers", "the circuits of all models are open"
+		l.Tone, l.Text, l.Detail = Failed, "No model answers", "the circuits of all models are open; lanekeeper doctor says why"
 	case f.Calls >= minCalls && f.success() < failedBelow:
 		l.Tone, l.Text, l.Detail = Failed, "Calls fail", failed
 	case f.lowSuccess():

@@ -174,7 +174,7 @@ func TestTheSentenceSaysWhoWorksOnWhat(t *testing.T) {
 			f.Beats[0].Ended = now.Add(-2 * time.Hour)
 			f.Switches = halt.Switches{{Scope: halt.Agent, Target: "scout", SetBy: "user:eve"}}
 		},
-		"flowpilot does not work: no model answers (the circuits of all models are open)": func(f *Facts) { f.ModelsDown = 2 },
+		"flowpilot does not work: no model answers (the circuits of all models are open; lanekeeper doctor says why)": func(f *Facts) { f.ModelsDown = 2 },
 		"ada works on Count the stock": func(f *Facts) { f.Task = &Task{Title: "Count the stock", Agent: "ada"} },
 	} {
 		f := well()
