@@ -126,7 +126,8 @@ func TestATaskWhoseRunWaitsForAPersonIsNotWorkedOn(t *testing.T) {
 			func(tx lane.Tx) error { return w.Runs.Start(tx, e) },
 			func(tx lane.Tx) error { return w.Runs.Leave(tx, e, execution.Waiting, nil, "") },
 		} {
-			err := w.Lanes.Do(t.Context(), lane.Request{Workspace: w.Workspace, Lane: e.Subject, Holder: "test"}, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
+			request := lane.Request{Workspace: w.Workspace, Lane: e.Subject, Holder: "test"}
+			err := w.Lanes.Do(t.Context(), request, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
 				return w.Lanes.InHold(ctx, h, func(_ context.Context, tx lane.Tx) error { return step(tx) })
 			})
 			if err != nil {

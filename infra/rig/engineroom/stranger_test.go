@@ -11,7 +11,10 @@ import (
 
 // strangerTests are those of people who see the page for the first time, or may do little, and of what
 // goes wrong.
-var strangerTests = []func(*room){strangersWalk, inAnotherWorkspace, nothingIsCutOff, asAMember, listsReadOn, exportsForSpreadsheets, panelsThatFail, panelsThatAreLate, oddAddresses}
+var strangerTests = []func(*room){
+	strangersWalk, inAnotherWorkspace, nothingIsCutOff, aTurnThatFails, asAMember, listsReadOn, exportsForSpreadsheets, panelsThatFail,
+	panelsThatAreLate, oddAddresses,
+}
 
 // pages are all panels.
 var pages = []string{
@@ -91,7 +94,8 @@ func inAnotherWorkspace(r *room) {
 	r.until(says(".det dd", "3 calls in 14 days"))
 	id := eval[string](r, `fetch("/api/v1/skills/ask_forecast").then(r => r.json()).then(s => s.id)`)
 	r.visit("skills/" + id)
-	r.until(says(".det h2", "ask_forecast") + " && " + says(".det dd", "3 calls in 14 days") + ` && document.querySelector(".tbl tr[aria-selected=true]")`)
+	r.until(says(".det h2", "ask_forecast"))
+	r.until(says(".det dd", "3 calls in 14 days") + ` && document.querySelector(".tbl tr[aria-selected=true]")`)
 }
 
 // nothingIsCutOff: beside an open detail a list's rows can be told apart, a long fact is broken, what can be done
@@ -125,6 +129,20 @@ func nothingIsCutOff(r *room) {
 			return [...range.getClientRects()].every(t => t.right <= acts.left || t.bottom <= acts.top);
 		})()`)
 	}
+}
+
+// aTurnThatFails: the console says that a turn failed, why, and what to do.
+func aTurnThatFails(r *room) {
+	r.expects("404") // there is no such trace
+	r.open("console")
+	r.must(r.Eval(r.ctx, noting+`;window.answer = (url) => /\/operate$/.test(url) ? Promise.resolve(new Response(JSON.stringify({answer: "", status: "failed",
+		reason: "the model failed: unavailable; nothing was done yet", traceId: "op_0mh8c1v2q_a7x2p1k9d4", usage: {totalTokens: 0}}),
+		{headers: {"Content-Type": "application/json"}})) : undefined`, nil))
+	r.until(`document.activeElement.tagName === "TEXTAREA"`)
+	r.write("What can you do?")
+	r.press("Enter")
+	r.until(says("#main .err", "unavailable") + " && " + says("#main .st.failed", "Failed"))
+	r.until(says("#main p code", "lanekeeper doctor"))
 }
 
 // asAMember: who may little is shown little, and no page asks for what is refused.

@@ -8,7 +8,7 @@ import { useResource } from "../../app/resource";
 import { overview } from "../../app/overview";
 import { setQuery } from "../../app/router";
 import { Glyph } from "../../ui/icon";
-import { Since, TraceLink } from "../../ui/marks";
+import { Since, Status, TraceLink } from "../../ui/marks";
 import { toneOf } from "../../ui/status";
 import { toast } from "../../ui/toast";
 import type { PanelProps } from "../props";
@@ -210,10 +210,11 @@ function TurnView({ t }: { t: Turn }) {
         )}
         {(words || !t.ended) && <p class="ans">{words}{!t.ended && <span class="blink" aria-hidden="true">▍</span>}</p>}
         {t.error && <p class="ans err" role="alert">{t.error}</p>}
-        {t.reason && t.status !== "completed" && <p class="muted">{t.reason}</p>}
+        {t.reason && t.status !== "completed" && <p class={t.status === "failed" ? "err" : "muted"}>{t.reason}</p>}
+        {t.status === "failed" && <Next reason={t.reason ?? ""} />}
         {t.ended && (
           <p class="facts muted end">
-            {t.status && t.status !== "completed" && <span>{t.status}</span>}
+            {t.status && t.status !== "completed" && <Status kind="execution" value={t.status} />}
             {t.stopped && <span>the page stopped reading; the turn goes on</span>}
             <Cost t={t} /><TraceLink id={t.traceId} keep={12} />
           </p>
@@ -222,6 +223,11 @@ function TurnView({ t }: { t: Turn }) {
     </article>
   );
 }
+
+// Next says what to do about a turn that failed, where that is known.
+const Next = ({ reason }: { reason: string }) =>
+  reason.includes("the model failed") ? <p class="muted"><code>bin/lanekeeper doctor</code> says why, and what to do. Then say it again.</p>
+    : reason.includes("kill switch") ? <p class="muted">Nothing runs until a person releases the switch. Then say it again.</p> : null;
 
 // Cost reads what the turn has cost, once, from its trace.
 function Cost({ t }: { t: Turn }) {
