@@ -50,8 +50,8 @@ func TestAWorkspaceGoesWithAllItHas(t *testing.T) {
 			} else {
 				run("DELETE FROM agent_locks WHERE workspace_id = $1 RETURNING true", ours)
 				run("UPDATE workspaces SET open = false WHERE id = $1 RETURNING true", ours)
-				for more, before := true, 0; more; {
-					before, _ = counts(ours)
+				for more := true; more; {
+					before, _ := counts(ours)
 					more = run("SELECT lk_erase($1)", part)
 					if after, _ := counts(ours); before-after > part || more && after == before {
 						t.Fatalf("one part had %d rows", before-after)

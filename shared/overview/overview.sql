@@ -30,7 +30,7 @@ SELECT skill_name, duration_ms, output
 -- name: Running
 -- What is being worked on now, the newest first: under a lane that is held, or without a lane and heard
 -- of in the last ten minutes and within its time. step, kind and skill are of the latest entry of its journal; the last two are what its
--- trace has used so far.
+-- trace has used so far. SQLite takes a partial index only where the statement has its condition too.
 SELECT e.id, e.trace_id, e.surface, e.agent, e.subject, e.input, e.created_at, s.step, s.kind,
        CASE s.kind WHEN 'call' THEN s.body ->> 'skill' WHEN 'model' THEN s.body -> 'message' -> 'calls' -> 0 ->> 'name' END,
        (SELECT CAST(coalesce(sum(u.total_tokens), 0) AS bigint) FROM agent_usage_logs u WHERE u.workspace_id = e.workspace_id AND u.trace_id = e.trace_id),
