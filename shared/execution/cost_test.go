@@ -73,13 +73,12 @@ func TestAListingReadsNoMoreThanItLists(t *testing.T) {
 	}
 }
 
-// TestATraceIsReadByItselfOnSQLite: and so are the children of an execution.
+// TestATraceIsReadByItselfOnSQLite: its executions and their steps are found by an index.
 func TestATraceIsReadByItselfOnSQLite(t *testing.T) {
 	lite := dbtest.New(t, dbtest.OnSQLite)
 	for name, args := range map[string][]any{
 		"execution.OfTrace":      {"op_1", 100},
 		"execution.StepsOfTrace": {"op_1", 100, 1000},
-		"execution.Children":     {"00000000-0000-7000-8000-000000000007", 100},
 	} {
 		if all := lite.ReadsAllOnSQLite(t, name, args...); len(all) > 0 {
 			t.Errorf("%s reads all: %q", name, all)
