@@ -17,11 +17,12 @@ import (
 )
 
 const (
-	maxBody  = 256 << 10
-	maxWhole = 4 << 20          // of a request that may bring a whole conversation; Lambda takes less than 6 MB
-	maxDepth = 32               // of nested lists and objects
-	bodyTime = 10 * time.Second // for a body to arrive
-	maxTaken = 32 << 20         // bytes of all bodies in this process
+	maxBody   = 256 << 10
+	maxWhole  = 4 << 20          // of a request that may bring a whole conversation; Lambda takes less than 6 MB
+	maxDepth  = 32               // of nested lists and objects
+	maxValues = 50_000           // brackets, names and values: each takes more memory than its bytes
+	bodyTime  = 10 * time.Second // for a body to arrive
+	maxTaken  = 32 << 20         // bytes of all bodies in this process
 )
 
 // read counts a message whose visitor the header names, then reads its body into to, and ignores fields
@@ -83,8 +84,9 @@ func (h *Handler) readBy(w http.ResponseWriter, r *http.Request, v *visit, most 
 	if p != nil {
 		return nil, p
 	}
-	if !json.Valid(body) || !shallow(string(body)) {
-		p = problem.New(http.StatusBadRequest, "malformed", fmt.Sprintf("the body is not valid JSON of at most %d levels", maxDepth))
+	if !json.Valid(body) || !small(string(body)) {
+		p = problem.New(http.StatusBadRequest, "malformed",
+			fmt.Sprintf("the body is not valid JSON of at most %d levels and %d brackets, names and values", maxDepth, maxValues))
 	} else {
 		p = decode(body)
 	}
@@ -126,13 +128,14 @@ func jsonType(kind string) string {
 	return "integer"
 }
 
-// shallow reports whether a valid JSON text is nested no deeper than may be.
-func shallow(text string) bool {
-	for s := jsonscan.New(text); ; {
+// small reports whether a valid JSON text is nested no deeper, and has no more values, than may be.
+func small(text string) bool {
+	values := 0
+	for s := jsonscan.New(text); ; values++ {
 		if _, on := s.Next(); !on {
 			return true
 		}
-		if s.Depth() > maxDepth {
+		if s.Depth() > maxDepth || values >= maxValues {
 			return false
 		}
 	}

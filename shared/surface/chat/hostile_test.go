@@ -117,6 +117,29 @@ func TestWhatIsNoMessage(t *testing.T) {
 	}
 }
 
+// TestABodyOfManyValues: a body within its size takes no more memory than its size explains, whatever it consists of.
+func TestABodyOfManyValues(t *testing.T) {
+	w := onOne(t)
+	w.think(t)
+	for name, body := range map[string]string{
+		"messages":  `{"messages":[` + strings.Repeat("{},", 1_300_000) + `{}]}`,
+		"parts":     `{"messages":[{"role":"user","content":[` + strings.Repeat("{},", 1_300_000) + `{}]}]}`,
+		"tools":     `{"messages":[{"role":"user","content":"Hi."}],"tools":[` + strings.Repeat("0,", 2_000_000) + `0]}`,
+		"something": `{"messages":[{"role":"user","content":"Hi."}],"x":[` + strings.Repeat("0,", 2_000_000) + `0]}`,
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got := w.post(t, completions, body)
+		runtime.ReadMemStats(&after)
+		if got.status != 400 || !strings.Contains(got.body, "malformed") {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+		if all := after.TotalAlloc - before.TotalAlloc; all > 48<<20 {
+			t.Errorf("%s: a body of %d MiB took %d MiB", name, len(body)>>20, all>>20)
+		}
+	}
+}
+
 // TestAFloodOfBodies takes no more memory than a few of them.
 func TestAFloodOfBodies(t *testing.T) {
 	w := onOne(t)
