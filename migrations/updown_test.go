@@ -40,7 +40,8 @@ func TestUpDownUp(t *testing.T) {
 		upDownUp(t, goose.DialectSQLite3, pool, migrations.SQLite(),
 			func() any { return sqliteSchema(t, pool) },
 			func() (left []string) {
-				ask(t, pool, `SELECT type || ' ' || name FROM sqlite_master WHERE tbl_name NOT IN ('lk_schema_version', 'sqlite_sequence', 'sqlite_stat1', 'sqlite_stat4')`, func(rows *sql.Rows) error {
+				ask(t, pool, `SELECT type || ' ' || name FROM sqlite_master
+				 WHERE tbl_name NOT IN ('lk_schema_version', 'sqlite_sequence', 'sqlite_stat1', 'sqlite_stat4')`, func(rows *sql.Rows) error {
 					left = append(left, "")
 					return rows.Scan(&left[len(left)-1])
 				})

@@ -252,7 +252,9 @@ func (s *server) listSteps(ctx context.Context, in *struct {
 
 // become changes the status of an objective. If the objective is no longer active, become also asks
 // the execution that works on it to stop, in the background.
-func (s *server) become(ctx context.Context, what, id, why string, change func(context.Context, *db.Tx) (objective.Objective, error)) (*versioned[objectiveItem], error) {
+func (s *server) become(
+	ctx context.Context, what, id, why string, change func(context.Context, *db.Tx) (objective.Objective, error),
+) (*versioned[objectiveItem], error) {
 	var o objective.Objective
 	err := s.change(ctx, what, func(ctx context.Context, tx *db.Tx) (err error) {
 		o, err = change(ctx, tx)

@@ -311,7 +311,8 @@ func needsOf(f *overview.Facts) []needItem {
 		rest = append(rest, needItem{"task", x.Task, title, x.Why + ": " + x.Next, x.Since, "warn"})
 	}
 	for _, x := range f.Heals {
-		rest = append(rest, needItem{"heal", x.ID, x.Skill + " is disabled", fmt.Sprintf("self-healing disabled it after %d failures", x.Failures), x.At, "warn"})
+		why := fmt.Sprintf("self-healing disabled it after %d failures", x.Failures)
+		rest = append(rest, needItem{"heal", x.ID, x.Skill + " is disabled", why, x.At, "warn"})
 	}
 	for _, x := range f.Budgets {
 		if x.Recommendation != budget.Continue {

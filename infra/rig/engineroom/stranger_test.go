@@ -105,13 +105,16 @@ func nothingIsCutOff(r *room) {
 	name := "cut_off_" + strings.Repeat("x", 12)
 	r.ask(http.MethodPost, "/skills", map[string]any{"name": name, "kind": "http", "description": "Says what is in stock",
 		"config": map[string]any{"url": "https://stock.invalid/", "method": "GET"}}, nil)
-	r.ask(http.MethodPost, "/skills/"+name+"/disable", map[string]any{"reason": "It told everybody that nothing is in stock, and somebody believed it"}, nil)
+	r.ask(http.MethodPost, "/skills/"+name+"/disable",
+		map[string]any{"reason": "It told everybody that nothing is in stock, and somebody believed it"}, nil)
 	r.must(r.Resize(r.ctx, browser.Options{Width: 1440, Height: 900}))
 	r.visit("skills/" + name)
 	r.until(says(".det dd", "somebody believed it"))
 	r.until(`[...document.querySelectorAll(".det dd")].every(e => e.scrollWidth <= e.clientWidth)`)
 	var made struct{ ID string }
-	r.ask(http.MethodPost, "/automations", map[string]any{"name": "Look whether nothing is cut", "skill": "query_activity", "schedule": map[string]any{"cron": "0 9 * * *"}}, &made)
+	r.ask(http.MethodPost, "/automations", map[string]any{
+		"name": "Look whether nothing is cut", "skill": "query_activity", "schedule": map[string]any{"cron": "0 9 * * *"},
+	}, &made)
 	r.visit("automations/" + made.ID)
 	r.until(one(".det") + ` && (e => e && e.scrollWidth <= e.clientWidth)(` + row("Look whether nothing is cut") + `?.querySelector("td a"))`)
 	r.must(r.Resize(r.ctx, browser.Options{Width: 1000, Height: 900}))
