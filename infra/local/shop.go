@@ -150,11 +150,12 @@ func (s *shop) run(ctx context.Context) {
 	s.hold(ctx)
 }
 
-// demoLease is the lease of the demo's lane, demoRequest the time limit of one request of the script, and
-// makePatience how long a process waits for another one that makes or removes the demo.
+// demoLease is the lease of the demo's lane: after a kill, the next start goes on within a minute. demoRequest is the
+// time limit of one request of the script, and makePatience how long a process waits for another one that makes or
+// removes the demo.
 const (
-	demoLease    = 5 * time.Minute
-	demoRequest  = 4 * time.Minute
+	demoLease    = 45 * time.Second
+	demoRequest  = 40 * time.Second
 	makePatience = 10 * time.Minute
 )
 

@@ -71,9 +71,14 @@ type demoTask struct {
 // processes on one database make one demo.
 const Lane lane.Name = "demo"
 
-// seedLease is the longest time for which [Seed] holds the lane. A killed process blocks the next one for this
-// long.
-const seedLease = 15 * time.Second
+const (
+	// seedLease is the longest time for which [Seed] holds the lane. A killed process blocks the next one for this
+	// long.
+	seedLease = 15 * time.Second
+	// seedPatience is how long [Seed] waits for the lane: longer than a process that was killed while it made a
+	// demo keeps it held.
+	seedPatience = time.Minute
+)
 
 const (
 	// DemoAgent is the id of the agent that does the demo's tasks. The built-in worker is started for it.
@@ -158,7 +163,8 @@ func Seed(ctx context.Context, core *app.Core, seeds app.Seeds) (owner bool, err
 	workspaces, err1 := workspace.New(core.DB)
 	objectives, err2 := objective.New(core.DB, core.IDs)
 	lanes, err3 := lane.New(core.DB)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	agents, err4 := agent.New(core.DB, core.IDs)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return false, fmt.Errorf("seed: %w", err)
 	}
 	if err := workspaces.EnsureDefault(ctx); err != nil {
@@ -169,13 +175,16 @@ func Seed(ctx context.Context, core *app.Core, seeds app.Seeds) (owner bool, err
 			return false, err
 		}
 	}
-	if seeds.Demo {
-		request := lane.Request{Workspace: workspace.Default, Lane: Lane, Holder: "seed", TTL: seedLease}
-		err = lanes.Do(ctx, request, lane.Wait{Limit: 2 * seedLease}, func(ctx context.Context, _ *lane.Hold) error {
-			return seedDemo(ctx, core, objectives, lanes)
-		})
+	if !seeds.Demo {
+		return owner, nil
 	}
-	return owner, err
+	if there, err := hasAgent(ctx, agents); err != nil || there {
+		return owner, err
+	}
+	request := lane.Request{Workspace: workspace.Default, Lane: Lane, Holder: "seed", TTL: seedLease}
+	return owner, lanes.Do(ctx, request, lane.Wait{Limit: seedPatience}, func(ctx context.Context, _ *lane.Hold) error {
+		return seedDemo(ctx, core, objectives, agents, lanes)
+	})
 }
 
 // firstOwner makes a person the owner of the default workspace, unless it has an owner.
@@ -191,18 +200,14 @@ func firstOwner(ctx context.Context, core *app.Core, email string) (made bool, e
 	return made, err
 }
 
-func seedDemo(ctx context.Context, core *app.Core, objectives *objective.Store, lanes *lane.Store) error {
+func seedDemo(ctx context.Context, core *app.Core, objectives *objective.Store, agents *agent.Store, lanes *lane.Store) error {
 	var content demoWorkspace
 	if err := json.Unmarshal(demoContent, &content); err != nil {
 		return fmt.Errorf("read the demo content: %w", err)
 	}
 	ctx = trace.With(ctx, core.Traces.New(trace.Operate))
-	agents, err := agent.New(core.DB, core.IDs)
-	if err != nil {
-		return err
-	}
 	if there, err := hasAgent(ctx, agents); err != nil || there {
-		return err // what a person has removed since stays away
+		return err // another process has added it meanwhile
 	}
 	for _, o := range content.Objectives {
 		request := lane.Request{Workspace: workspace.Default, Lane: lane.Objective(o.ID), Holder: "seed"}
@@ -222,7 +227,8 @@ func seedDemo(ctx context.Context, core *app.Core, objectives *objective.Store, 
 // demoTasksAtOnce is how many tasks the agent of the demo does at once.
 const demoTasksAtOnce = 2
 
-// hasAgent reports whether the agent of the demo is there, started by the built-in worker, or was.
+// hasAgent reports whether the agent of the demo is there, started by the built-in worker, or was. If so, the whole
+// demo has been there, and what a person has removed since stays away.
 func hasAgent(ctx context.Context, agents *agent.Store) (bool, error) {
 	is, err := agents.Get(ctx, workspace.Default, DemoAgent)
 	if errors.Is(err, db.ErrNoRows) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 
@@ -47,6 +48,27 @@ func TestADemoThatIsWorkedOnIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	again()
+}
+
+// TestADemoThatIsThereNeedsNoLane: a killed process may have left the lane of the demo held, for longer than a start
+// waits.
+func TestADemoThatIsThereNeedsNoLane(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	core := coreOn(e)
+	lanes, err := lane.New(e.DB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := seed.Seed(t.Context(), core, app.Seeds{Demo: true}); err != nil {
+		t.Fatal(err)
+	}
+	request := lane.Request{Workspace: workspace.Default, Lane: seed.Lane, Holder: "killed", TTL: 5 * time.Minute}
+	if _, err := lanes.Acquire(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := seed.Seed(t.Context(), core, app.Seeds{Demo: true}); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestWhatWasRemovedFromTheDemoStaysAway: each new version's deployment seeds again.
