@@ -34,8 +34,8 @@
 //
 // # When an answer is complete
 //
-// A stream is complete in two cases. It gives a finish reason and then [DONE]. Or it gives a finish
-// reason and the usage, and then ends. Any other stream that ends has failed.
+// A stream is complete when it gives a finish reason and then [DONE], or a finish reason and then ends:
+// some servers send neither the usage nor [DONE]. Any other stream that ends, and one that breaks off, has failed.
 package openai
 
 import (

@@ -74,7 +74,7 @@ func (a *answer) Event(e wire.Event) (last bool, err error) {
 
 // End implements [wire.Receiver].
 func (a *answer) End() error {
-	if a.finish == "" || a.usage == (llm.Usage{}) {
+	if a.finish == "" {
 		return errors.New("the stream was cut off")
 	}
 	return a.close()

@@ -147,7 +147,6 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		"an event named error":     {"event: error\ndata: {\"error\":\"broken\"}\n\n", llm.ClassUnavailable},
 		"no reason why it ends":    {`data: {"choices":[{"index":0,"delta":{"content":"half"}}]}` + "\n\ndata: [DONE]\n\n", llm.ClassUnavailable},
 		"the end's mark alone":     {"data: [DONE]\n\n", llm.ClassUnavailable},
-		"neither mark nor usage":   {half, llm.ClassUnavailable},
 		"nothing":                  {"", llm.ClassUnavailable},
 		"comments":                 {": ping\n\n: ping\n\n", llm.ClassUnavailable},
 		"no JSON":                  {"data: {\n\n", llm.ClassUnavailable},
