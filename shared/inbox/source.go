@@ -188,8 +188,8 @@ func NewSecret(k Kind) (secret.Value, error) {
 	return secret.NewValue(hex.EncodeToString(key)), nil
 }
 
-// standardKey decodes a secret of Standard Webhooks.
+// standardKey decodes a secret of Standard Webhooks. Supabase writes the version of the signature before it: v1,whsec_…
 func standardKey(text string) ([]byte, bool) {
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_"))
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimPrefix(text, "v1,"), "whsec_"))
 	return key, err == nil && len(key) >= MinSecret
 }

@@ -45,6 +45,11 @@ func vectors() []signed {
 			"Webhook-Id": "msg_p5jXN8AQM9LWM0D4loKWxJek", "Webhook-Timestamp": "1614265330",
 			"Webhook-Signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
 		}, `{"test": 2432232314}`},
+		{"standard, as Supabase writes the secret of its hooks", inbox.Source{Kind: inbox.Standard}, "v1,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", 1614265330,
+			map[string]string{
+				"Webhook-Id": "msg_p5jXN8AQM9LWM0D4loKWxJek", "Webhook-Timestamp": "1614265330",
+				"Webhook-Signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+			}, `{"test": 2432232314}`},
 		{"standard, as Svix sends it for Clerk and Resend", inbox.Source{Kind: inbox.Standard}, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", 1614265330,
 			map[string]string{
 				"Svix-Id": "msg_p5jXN8AQM9LWM0D4loKWxJek", "Svix-Timestamp": "1614265330",
@@ -101,6 +106,9 @@ func values(texts ...string) (out []secret.Value) {
 func TestSignedRequestsAreAccepted(t *testing.T) {
 	for _, v := range vectors() {
 		t.Run(v.name, func(t *testing.T) {
+			if err := inbox.CheckSecret(v.source.Kind, secret.NewValue(v.secret)); err != nil {
+				t.Error(err)
+			}
 			for _, secrets := range [][]secret.Value{values(v.secret), values("another secret of it", v.secret), values(v.secret, "another secret of it")} {
 				if err := v.source.Verify(v.request(), secrets, v.now()); err != nil {
 					t.Error(err)
