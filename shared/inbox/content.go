@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"mime"
 	"net/http"
 	"net/textproto"
@@ -54,7 +55,7 @@ func (e *ContentError) Error() string { return e.Why }
 type Content struct {
 	ID     string // of the delivery: the provider's, or the digest of the body
 	Event  string // such as issues.opened; empty: the request does not say
-	Digest string // SHA-256 of the body, in hex
+	Digest string // SHA-256 of the body, in hex; of an event of Stripe without the count that changes between tries
 	// Challenge is the text that Slack expects back when it checks the address. Such a request is
 	// not a delivery.
 	Challenge string
@@ -65,12 +66,13 @@ type Content struct {
 
 // Read decodes the content of a verified request. Its error is a [ContentError].
 func (s Source) Read(r Request) (Content, error) {
-	sum := sha256.Sum256(r.Body)
-	c := Content{Digest: hex.EncodeToString(sum[:]), Headers: s.storedHeaders(r.Header)}
+	c := Content{Headers: s.storedHeaders(r.Header)}
 	body, err := decodeBody(c.Headers[contentType], r.Body) // as [PlanFor] does
 	if err != nil {
 		return Content{}, err
 	}
+	sum := sha256.Sum256(s.lasting(r.Body, body))
+	c.Digest = hex.EncodeToString(sum[:])
 	if challenge := challengeOf(body); s.Kind == Slack && challenge != "" {
 		c.Challenge = challenge
 		return c, nil
@@ -97,6 +99,20 @@ func (s Source) Read(r Request) (Content, error) {
 		c.Event = ""
 	}
 	return c, nil
+}
+
+// lasting returns what is the same in each try of a delivery: the raw body, and of an event of Stripe its members
+// without pending_webhooks, the number of endpoints that have not taken the event yet.
+func (s Source) lasting(raw []byte, body any) []byte {
+	const pending = "pending_webhooks"
+	event, _ := body.(map[string]any)
+	if _, counts := event[pending]; s.Kind != Stripe || !counts {
+		return raw
+	}
+	event = maps.Clone(event)
+	delete(event, pending)
+	text, _ := jsonscan.Encode(event) // decoded JSON always encodes
+	return []byte(text)
 }
 
 // storable reports whether the database can store a text as one line: valid UTF-8 without control

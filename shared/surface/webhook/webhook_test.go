@@ -169,6 +169,44 @@ func TestDeliveriesAreAnswered(t *testing.T) {
 	})
 }
 
+// TestAnEventOfStripeComesAgain: Stripe counts the endpoints that have not taken an event in the event itself. Anything
+// else that differs is flagged.
+func TestAnEventOfStripeComesAgain(t *testing.T) {
+	const event = `{
+  "id": "evt_1NG8Du2eZvKYlo2CUI79vXWy",
+  "object": "event",
+  "api_version": "2019-02-19",
+  "created": 1686089970,
+  "data": {"object": {"id": "seti_1NG8Du2eZvKYlo2C9XMqbR0x", "object": "setup_intent", "pending_webhooks": 7, "status": "%s"}},
+  "livemode": false,
+  "pending_webhooks": %d,
+  "request": {"id": null, "idempotency_key": null},
+  "type": "setup_intent.created"
+}`
+	onEach(t, func(t *testing.T, w *world) {
+		post := func(status string, pending int) *httptest.ResponseRecorder {
+			at, body := fmt.Sprint(time.Now().Unix()), fmt.Sprintf(event, status, pending)
+			return w.post("stripe", body, "Stripe-Signature", "t="+at+",v1="+sign(at+"."+body), "Content-Type", "application/json; charset=utf-8")
+		}
+		if first := post("active", 2); first.Code != http.StatusAccepted {
+			t.Fatalf("%d %s", first.Code, first.Body)
+		}
+		for _, again := range []struct {
+			status   string
+			pending  int
+			conflict bool
+		}{{"active", 2, false}, {"active", 1, false}, {"succeeded", 1, true}} {
+			got := post(again.status, again.pending)
+			if got.Code != http.StatusOK || strings.Contains(got.Body.String(), `"conflict":true`) != again.conflict {
+				t.Errorf("%+v: %d %s", again, got.Code, got.Body)
+			}
+		}
+		if rows := w.rows(t); len(rows) != 1 || rows[0].Duplicates != 3 || rows[0].Conflicts != 1 {
+			t.Errorf("rows: %+v", rows)
+		}
+	})
+}
+
 // TestEachKindIsTaken with its own signature.
 func TestEachKindIsTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
