@@ -718,6 +718,9 @@ func TestHTTPAPIsAreBounded(t *testing.T) {
 			t.Errorf("%s gets payloads of version %v", name, i.has("PayloadFormatVersion"))
 		}
 	}
+	if asked := x.Resources["WebhookHandshakeRoute"]; !is(asked.has("RouteKey"), "OPTIONS /webhooks/{workspace}/{source}") {
+		t.Errorf("the route by which senders ask before they send is %v", asked.has("RouteKey"))
+	}
 }
 
 // A stack refuses values with which its functions would not start, or whose rights would not fit.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -85,6 +86,12 @@ func (h *Handler) take(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	if !ok || !strings.HasPrefix(r.URL.Path, Prefix) || slug == "" || name == "" || strings.Contains(name, "/") {
 		return 0, nil, problem.New(http.StatusNotFound, "not_found", "webhooks are sent to "+Prefix+"{workspace}/{source}")
 	}
+	if r.Method == http.MethodOptions && r.Header.Get("WebHook-Request-Origin") != "" {
+		if p := h.welcome(ctx, w, slug, name, r.RemoteAddr); p != nil {
+			return 0, nil, p
+		}
+		return http.StatusOK, nil, nil
+	}
 	if r.Method != http.MethodPost {
 		return 0, nil, problem.New(http.StatusMethodNotAllowed, "method_not_allowed", "webhooks are sent with POST").
 			With("Allow", http.MethodPost)
@@ -131,6 +138,20 @@ func (h *Handler) take(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return http.StatusOK, nil, nil
 	}
 	return status, body, p
+}
+
+// welcome answers a sender of CloudEvents that asks before it sends whether the source takes its events, and how many a
+// minute. It says nothing about who may send: each delivery proves that by its signature.
+func (h *Handler) welcome(ctx context.Context, w http.ResponseWriter, slug, name, address string) *problem.Problem {
+	if _, p := h.find(ctx, slug, name, address); p != nil {
+		return p
+	}
+	head := w.Header()
+	head.Set("Allow", http.MethodPost)
+	head.Set("WebHook-Allowed-Origin", "*")
+	head.Set("WebHook-Allowed-Rate", strconv.Itoa(int(60*ratelimit.API.PerSecond)))
+	w.WriteHeader(http.StatusOK)
+	return nil
 }
 
 // find returns the source that a request names.

@@ -207,6 +207,35 @@ func TestAnEventOfStripeComesAgain(t *testing.T) {
 	})
 }
 
+// TestTheSendersHandshake: before it sends, a sender of CloudEvents asks whether its events are wanted.
+func TestTheSendersHandshake(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		ask := func(source, origin string) *httptest.ResponseRecorder {
+			r := httptest.NewRequest(http.MethodOptions, "/webhooks/"+w.slug+"/"+source, nil)
+			r.Header.Set("WebHook-Request-Origin", origin)
+			r.Header.Set("WebHook-Request-Rate", "120")
+			answer := httptest.NewRecorder()
+			w.ServeHTTP(answer, r)
+			return answer
+		}
+		yes := ask("token", "eventgrid.azure.net")
+		if h := yes.Header(); yes.Code != http.StatusOK || h.Get("WebHook-Allowed-Origin") != "*" || h.Get("WebHook-Allowed-Rate") != "6000" ||
+			h.Get("Allow") != "POST" || yes.Body.Len() != 0 {
+			t.Errorf("%d %v %s", yes.Code, h, yes.Body)
+		}
+		for name, no := range map[string]*httptest.ResponseRecorder{
+			"no source": ask("gitlab", "eventgrid.azure.net"), "no origin": ask("token", ""),
+		} {
+			if h := no.Header(); no.Code < 400 || h.Get("WebHook-Allowed-Origin") != "" || h.Get("WebHook-Allowed-Rate") != "" {
+				t.Errorf("%s: %d %v", name, no.Code, h)
+			}
+		}
+		if n := len(w.rows(t)); n != 0 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
 // TestEachKindIsTaken with its own signature.
 func TestEachKindIsTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
