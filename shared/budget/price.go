@@ -101,6 +101,19 @@ func (s *Store) Cost(ctx context.Context, model string, u llm.Usage) (microUSD i
 	return p.cost(bounded(u)), known, nil
 }
 
+// Unpriced returns the first of the models that has no price, or "" if each has one.
+func (s *Store) Unpriced(ctx context.Context, models ...string) (string, error) {
+	if err := s.freshPrices(ctx); err != nil {
+		return "", err
+	}
+	for _, model := range models {
+		if _, known := s.prices.of(model); !known {
+			return model, nil
+		}
+	}
+	return "", nil
+}
+
 func (s *Store) freshPrices(ctx context.Context) error {
 	var b db.Batch
 	keep := s.stalePrices(&b)

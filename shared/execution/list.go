@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -122,6 +123,9 @@ type Spent struct {
 	// LeftMicroUSD is the least money that one of those has left which are capped in money, in millionths of a dollar.
 	LeftMicroUSD int64
 }
+
+// Capped reports whether one of those budgets is capped in money.
+func (s Spent) Capped() bool { return s.LeftMicroUSD < math.MaxInt64 }
 
 // SpentIn adds to a batch the sum of the tokens that the turns of a thread, which began within
 // [Spell] before now, have used so far, whatever became of them, except those of one execution; empty: of none. The

@@ -119,6 +119,17 @@ func (r *Runner) Affords(ctx context.Context, c Cost) (bool, error) {
 	return err == nil, err
 }
 
+// Unpriced returns the model without a price among those that may answer where model is asked for, or "" if each has one or
+// the meter knows no prices. Such a model is not called where a budget is capped in money. An empty model is the usual one.
+func (r *Runner) Unpriced(ctx context.Context, ws db.Workspace, model string) (string, error) {
+	if m, ok := r.Meter.(interface {
+		Unpriced(ctx context.Context, model string) (string, error)
+	}); ok {
+		return m.Unpriced(ctx, cmp.Or(model, r.ModelID, r.model(ws).Name()))
+	}
+	return "", nil
+}
+
 // look reads the kill switches. It is called before each step, so that a switch takes effect within
 // one step.
 func (r *Runner) look(ctx context.Context, job Job, s *state) (*Outcome, error) {

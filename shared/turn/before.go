@@ -117,11 +117,17 @@ func (s *turn) unspent(b *db.Batch, read func() *execution.Spent) func() (*execu
 // maxTokenPrice is above the price of a token of any model, in millionths of a dollar.
 const maxTokenPrice = 100
 
-// payable fails with [ErrBudget] when a budget has too little left for an answer. Where one has less left than the
-// model's window takes, it reads what the model would be asked with.
+// payable fails with [ErrBudget] when a budget has too little left for an answer, and with an [UnpricedError] when one is
+// capped in money and the model has no price. Where one has less left than the model's window takes, it reads what the
+// model would be asked with.
 func (s *turn) payable(ctx context.Context, t Turn, used *execution.Spent) error {
 	if used.Left <= 0 || used.LeftMicroUSD <= 0 {
 		return ErrBudget
+	}
+	if used.Capped() {
+		if err := s.priced(ctx, cmp.Or(t.Persona, s.kind.Persona)); err != nil {
+			return err
+		}
 	}
 	if window := int64(s.Window); window > 0 && used.Left >= window && used.LeftMicroUSD/maxTokenPrice >= window {
 		return nil
@@ -161,6 +167,20 @@ func (s *turn) payable(ctx context.Context, t Turn, used *execution.Spent) error
 	}
 	if err == nil && !affords {
 		err = ErrBudget
+	}
+	return err
+}
+
+// priced fails with an [UnpricedError] when the model of a persona, or one that may answer instead, has no price.
+func (s *turn) priced(ctx context.Context, name string) error {
+	var b db.Batch
+	words := s.Personas.Newest(&b, name)
+	if err := s.DB.Read(ctx, s.ws, &b); err != nil {
+		return fmt.Errorf("read the model of a persona: %w", err)
+	}
+	model, err := s.Reason.Unpriced(ctx, s.ws, words.Or(name).Model)
+	if err == nil && model != "" {
+		err = &UnpricedError{model}
 	}
 	return err
 }

@@ -144,6 +144,14 @@ var (
 	errLater = &work.ParkedError{Why: "it waits for the turns before it"}
 )
 
+// UnpricedError names a model without a price, where a budget of the workspace or of the agent is capped in money and
+// threads have a bound. No answer could be paid for.
+type UnpricedError struct{ Model string }
+
+func (e *UnpricedError) Error() string {
+	return "money is capped, and the model " + e.Model + " has no price"
+}
+
 // talking is the task of an execution that is a turn.
 const talking = "turn"
 
@@ -236,7 +244,8 @@ type turn struct {
 // message down, works, and writes the answer down. What was written is not lost: a turn that
 // is cut off goes on when its row in the outbox is due. The context should not end because
 // whoever asked has left. Errors: [ErrNoThread], [ErrOpener], [ErrNoPersona], [ErrMultitask],
-// [ErrSpent], [ErrBudget], [ErrNotYours], [ErrLine], a [*lane.BusyError], a [*problem.InvalidError], and failures of the database.
+// [ErrSpent], [ErrBudget], an [*UnpricedError], [ErrNotYours], [ErrLine], a [*lane.BusyError], a [*problem.InvalidError],
+// and failures of the database.
 func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, error) {
 	kind, ok := r.kind(t.Surface)
 	if !ok {

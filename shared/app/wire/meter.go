@@ -26,6 +26,11 @@ type meter struct {
 // reservation that is not settled by then expires.
 const reserved = 6 * time.Minute
 
+// Unpriced returns the model without a price among the model and those that may answer instead, or "" if there is none.
+func (m meter) Unpriced(ctx context.Context, model string) (string, error) {
+	return m.budgets.Unpriced(ctx, append([]string{model}, m.others...)...)
+}
+
 func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
 	if c.Task != "" {
 		return m.attempt(ctx, c)

@@ -248,6 +248,67 @@ func TestWhatTheModelIsAskedWithCounts(t *testing.T) {
 	}
 }
 
+// TestAModelWithoutAPriceIsNoModelForACapInMoney: the message is refused before it is taken. Visitors get a plain sentence,
+// those who run the site what is missing. A persona with a model that has a price is talked with.
+func TestAModelWithoutAPriceIsNoModelForACapInMoney(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		a, _ := agentOf(t, e, "http://127.0.0.1:9/v1", "homegrown", io.Discard)
+		if err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, err := a.Budgets.Create(ctx, tx, budget.Budget{
+				Scope: budget.Global, Tokens: budget.Account{Allocated: 100_000_000}, MicroUSD: budget.Account{Allocated: 1_000_000_000},
+				Capped: true, CreatedBy: "ada", Start: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour),
+			})
+			if err == nil {
+				_, err = a.Personas.Put(ctx, tx, persona.Persona{
+					Name: "priced", Model: "claude-opus-4", Surfaces: []persona.Surface{persona.Chat}, CreatedBy: "user:ada",
+				})
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		say := func(as auth.Principal, path, body string) *httptest.ResponseRecorder {
+			as.Workspace, as.ID = e.Workspace, "1"
+			h := &chat.Handler{
+				Runner: &turn.Runner{Parts: a.Parts, Kinds: []turn.Kind{chat.Kind()}},
+				Auth:   auth.New(func(context.Context, string) (auth.Principal, error) { return as, nil }),
+			}
+			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+			r.Header.Set("Authorization", "Bearer token")
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Origin", "https://shop.example")
+			r.Header.Set("X-Session-Id", "ann")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w
+		}
+		program := auth.Principal{Kind: auth.Key, Role: auth.Member, Scopes: []auth.Scope{"*"}}
+		site := auth.Principal{Kind: auth.Site, Origins: []string{"https://shop.example"}}
+		for path, body := range map[string]string{
+			"/api/v1/chat/messages": `{"message":"Hi.","stream":true}`, "/v1/responses": `{"input":"Hi.","stream":true}`,
+			"/v1/chat/completions": `{"messages":[{"role":"user","content":"Hi."}]}`,
+		} {
+			for _, as := range []auth.Principal{program, site} {
+				got := say(as, path, body)
+				text := got.Body.String()
+				if got.Code != http.StatusTooManyRequests || !strings.Contains(text, "insufficient_quota") ||
+					strings.HasPrefix(path, "/v1/") != strings.Contains(text, `{"error":{"message":`) {
+					t.Errorf("%s, %s: %d %s", path, as.Kind, got.Code, text)
+				}
+				if told := strings.Contains(text, "homegrown") && strings.Contains(text, "model_prices"); told != (as.Kind == auth.Key) {
+					t.Errorf("%s, %s: %s", path, as.Kind, text)
+				}
+			}
+		}
+		if all, _, err := a.Threads.List(t.Context(), e.Workspace, thread.Filter{Limit: 10}); err != nil || len(all) != 0 {
+			t.Errorf("%d conversations, %v", len(all), err)
+		}
+		if got := say(program, "/v1/chat/completions", `{"model":"priced","messages":[{"role":"user","content":"Hi."}]}`); got.Code != http.StatusOK {
+			t.Errorf("a model with a price: %d %s", got.Code, got.Body)
+		}
+	})
+}
+
 // said puts a message of a visitor into a conversation.
 func said(ctx context.Context, tx *db.Tx, a *wire.Surfaces, in, body string) error {
 	_, _, err := a.Threads.Append(ctx, tx, in, thread.Spoken{Role: thread.User, Body: body, Key: "1"})

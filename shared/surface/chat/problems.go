@@ -99,6 +99,9 @@ func (h *Handler) problem(ctx context.Context, err error) *problem.Problem {
 		}
 		return p
 	}
+	if none, ok := errors.AsType[*turn.UnpricedError](err); ok {
+		return h.unpriced(ctx, none)
+	}
 	for _, a := range answers {
 		if errors.Is(err, a.err) {
 			return a.problem
@@ -121,6 +124,17 @@ func (h *Handler) problem(ctx context.Context, err error) *problem.Problem {
 		}
 	}
 	return internal
+}
+
+// unpriced refuses a message that no answer can be paid for. Visitors of a site learn nothing of models and money.
+func (h *Handler) unpriced(ctx context.Context, none *turn.UnpricedError) *problem.Problem {
+	h.Log.ErrorContext(ctx, "a message was refused: a budget is capped in money, and its model has no price", "model", none.Model)
+	why := "no answer can be given here now: come back later"
+	if p, _ := auth.From(ctx); p.Kind != auth.Site {
+		why = "a budget is capped in money, and the model " + none.Model + " has no price: " +
+			"the owner of the database adds it to the table model_prices, or an admin gives the persona a model that has one"
+	}
+	return problem.New(http.StatusTooManyRequests, "insufficient_quota", why).Later(time.Hour)
 }
 
 // strange is why a request has no principal.
