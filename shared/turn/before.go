@@ -27,6 +27,9 @@ func (s *turn) findThread(ctx context.Context, t Turn) error {
 	if err := wrong.OrNil(); err != nil {
 		return err
 	}
+	if s.Window > 0 && s.Leading > 0 && sizeOf(s.Before[:s.Leading])+len(s.Message) > maxInstructed*s.Window {
+		return ErrInstructions
+	}
 	var b db.Batch
 	var found *[]thread.Thread
 	var served *persona.Found

@@ -14,20 +14,35 @@ const (
 	maxHistory = 200
 	// bytesPerToken is an estimate. The messages may take half of the model's context window.
 	bytesPerToken = 4
+	// maxInstructed is how many bytes instructions and message may have together for each token of the window: they take
+	// at most what a request may take of it.
+	maxInstructed = 3
 )
 
+// sizeOf returns the bytes of messages.
+func sizeOf(all []Said) (n int) {
+	for _, one := range all {
+		n += len(one.Body)
+	}
+	return n
+}
+
 // history returns the messages for the model, with the turn's message at the end, and their trust.
-// They are what was spoken in the thread, or come from the caller if the turn has Before.
+// They are what was spoken in the thread, or come from the caller if the turn has Before. Instructions come first, and
+// leave the older messages less room.
 func (s *turn) history(spoken []thread.Spoken) ([]llm.Message, execution.Trust) {
-	told := s.Before
+	instructions, told := s.Before[:s.Leading], s.Before[s.Leading:]
 	if s.Adds {
+		for _, one := range instructions { // of a turn before
+			spoken = slices.DeleteFunc(spoken, func(m thread.Spoken) bool { return m.Role == one.Role && m.Body == one.Body })
+		}
 		spoken = slices.DeleteFunc(spoken, func(m thread.Spoken) bool { return m.Execution == s.exec.ID || m.Role == thread.System })
 		told = unseen(told, spoken)
 	}
 	for _, said := range told {
 		spoken = append(spoken, thread.Spoken{Role: said.Role, Body: said.Body})
 	}
-	left := s.Window * bytesPerToken / 2
+	left := s.Window*bytesPerToken/2 - sizeOf(instructions)
 	var said []llm.Message // newest first
 	trust := cmp.Or(s.kind.Trust, execution.Trusted)
 	add := func(role llm.Role, text string) {
@@ -50,6 +65,9 @@ func (s *turn) history(spoken []thread.Spoken) ([]llm.Message, execution.Trust) 
 			add(llm.RoleAssistant, m.Body)
 			trust = trust.With(m.Trust())
 		}
+	}
+	for _, one := range slices.Backward(instructions) {
+		add(llm.RoleUser, one.Body)
 	}
 	slices.Reverse(said)
 	if said[0].Role == llm.RoleAssistant {

@@ -95,6 +95,9 @@ type Turn struct {
 	// Before lists the earlier messages as the caller names them; nil: those of the thread. The
 	// model gets these messages, and those that the thread lacks are stored before Message.
 	Before []Said
+	// Leading is how many of Before, from the first, are instructions. The model gets them first, also where its window has
+	// no room for all messages.
+	Leading int
 	// Adds says that the model gets the messages of the thread too, and of Before those that are not among them.
 	Adds bool
 	// After is the execution whose answer the message follows, for [Runner.AfterOf]; empty: the caller
@@ -138,6 +141,8 @@ var (
 	// ErrBudget says that a budget of the workspace or of the agent has too little left for an answer, where
 	// threads have a bound.
 	ErrBudget = errors.New("a budget is used up")
+	// ErrInstructions says that the instructions leave the message no room in the model's window.
+	ErrInstructions = errors.New("the instructions are too long for the model's context window")
 	// ErrNotYours says that the running turn belongs to another person.
 	ErrNotYours = errors.New("the running turn is another person's: only an admin may end it")
 	// errLater says that the time was up before the turn got its lane.
@@ -166,6 +171,7 @@ type asked struct {
 	// Multitask is stored if another turn may take over the message.
 	Multitask Multitask `json:"multitask,omitempty"`
 	Before    []Said    `json:"before,omitzero"`
+	Leading   int       `json:"leading,omitempty"`
 	Adds      bool      `json:"adds,omitempty"`
 	// After is the execution whose answer the message follows, if the caller named one.
 	After string `json:"after,omitempty"`
@@ -191,7 +197,7 @@ func byHand(e execution.Execution) bool {
 func (k Kind) asks(t Turn) asked {
 	return asked{
 		Task: talking, Lane: cmp.Or(k.Lane, t.Lane), Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited, Before: t.Before,
-		Adds: t.Adds, AnswerTokens: t.AnswerTokens, After: t.After,
+		Leading: t.Leading, Adds: t.Adds, AnswerTokens: t.AnswerTokens, After: t.After,
 	}
 }
 
@@ -244,8 +250,8 @@ type turn struct {
 // message down, works, and writes the answer down. What was written is not lost: a turn that
 // is cut off goes on when its row in the outbox is due. The context should not end because
 // whoever asked has left. Errors: [ErrNoThread], [ErrOpener], [ErrNoPersona], [ErrMultitask],
-// [ErrSpent], [ErrBudget], an [*UnpricedError], [ErrNotYours], [ErrLine], a [*lane.BusyError], a [*problem.InvalidError],
-// and failures of the database.
+// [ErrSpent], [ErrBudget], an [*UnpricedError], [ErrInstructions], [ErrNotYours], [ErrLine], a [*lane.BusyError],
+// a [*problem.InvalidError], and failures of the database.
 func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, error) {
 	kind, ok := r.kind(t.Surface)
 	if !ok {

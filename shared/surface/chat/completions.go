@@ -46,7 +46,7 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request, v *visit) {
 	}
 	defer free()
 	m := message{model: v.model(body.Model), thread: r.Header.Get(threadHeader), multitask: strategy(r), stream: body.Stream}
-	if m.body, m.before, p = body.said(); p == nil {
+	if p = body.said(&m); p == nil {
 		if m.tokens, p = tokensOf("body.max_completion_tokens", body.MaxOutput); body.MaxOutput == nil {
 			m.tokens, p = tokensOf("body.max_tokens", body.MaxTokens)
 		}
@@ -61,40 +61,42 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request, v *visit) {
 	h.talk(w, r, v, m, &completion{usage: body.StreamOptions.IncludeUsage, model: m.model, created: h.Clock().Unix()})
 }
 
-// said is the message that is to be answered, and what came before it.
-func (q *completionRequest) said() (string, []turn.Said, *problem.Problem) {
+// said puts into m the message that is to be answered, and what came before it.
+func (q *completionRequest) said(m *message) *problem.Problem {
 	switch {
 	case len(q.Tools)+len(q.Functions) > 0:
-		return "", nil, toolsRefused
+		return toolsRefused
 	case q.N != nil && *q.N != 1:
-		return "", nil, bad("body.n", "one answer is given, no more")
+		return bad("body.n", "one answer is given, no more")
 	case len(q.Messages) == 0:
-		return "", nil, bad("body.messages", "expected a list with one message at least")
+		return bad("body.messages", "expected a list with one message at least")
 	}
 	before, first := make([]turn.Said, 0, len(q.Messages)-1), 0
-	for i, m := range q.Messages {
+	for i, one := range q.Messages {
 		at := fmt.Sprintf("body.messages[%d]", i)
-		if !slices.Contains([]string{"system", "developer", "user", "assistant", "tool", "function"}, m.Role) {
-			return "", nil, bad(at+".role", "is system, developer, user, assistant or tool")
+		if !slices.Contains([]string{"system", "developer", "user", "assistant", "tool", "function"}, one.Role) {
+			return bad(at+".role", "is system, developer, user, assistant or tool")
 		}
-		text, p := textOf(at+".content", m.Content)
+		text, p := textOf(at+".content", one.Content)
 		switch {
 		case p != nil:
-			return "", nil, p
+			return p
 		case i < len(q.Messages)-1:
 			if text != "" {
-				if first == len(before) && instructs(m.Role) {
+				if first == len(before) && instructs(one.Role) {
 					first++
 				}
-				before = append(before, saidBy(m.Role, text))
+				before = append(before, saidBy(one.Role, text))
 			}
 			continue
-		case m.Role == "assistant":
-			return "", nil, bad(at+".role", "the last message is answered: it can't be the assistant's")
+		case one.Role == "assistant":
+			return bad(at+".role", "the last message is answered: it can't be the assistant's")
 		}
-		return text, newest(before, first), checkMessage(at+".content", text)
+		m.body = text
+		m.before, m.leading = newest(before, first)
+		return checkMessage(at+".content", text)
 	}
-	return "", nil, nil // not reached
+	return nil // not reached
 }
 
 var toolsRefused = wrongField(http.StatusUnprocessableEntity, "unsupported_tools", "body.tools",

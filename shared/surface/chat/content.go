@@ -70,16 +70,16 @@ func checkMessage(at, text string) *problem.Problem {
 }
 
 // newest returns what counts of a conversation, which clients send whole however long it is: the first of its messages,
-// which are instructions, and the newest ones.
-func newest(said []turn.Said, first int) []turn.Said {
-	first = fitting(said[:min(first, maxMessages/2)], maxBefore/2)
+// which are instructions, and the newest ones. It also returns how many instructions these are.
+func newest(said []turn.Said, first int) ([]turn.Said, int) {
+	first = fitting(said[:min(first, maxMessages/2, len(said))], maxBefore/2)
 	room := maxBefore
 	for _, m := range said[:first] {
 		room -= len(m.Body)
 	}
 	lately := slices.Clone(said[max(first, len(said)-maxMessages+first):])
 	slices.Reverse(lately)
-	return slices.Delete(said, first, len(said)-fitting(lately, room))
+	return slices.Delete(said, first, len(said)-fitting(lately, room)), first
 }
 
 // fitting returns how many of the first messages have so many bytes together at most.

@@ -66,6 +66,8 @@ var answers = []struct {
 		"the tokens of this conversation in 24 hours are used up: begin another one, or come back later").Later(time.Hour)},
 	{turn.ErrBudget, problem.New(http.StatusTooManyRequests, "insufficient_quota",
 		"what may be spent here is used up: come back later").Later(time.Hour)},
+	{turn.ErrInstructions, problem.New(http.StatusBadRequest, "context_length_exceeded",
+		"the instructions leave the message no room in the model's context window: shorten them")},
 	{turn.ErrLine, problem.New(http.StatusTooManyRequests, "queue_full",
 		"too many messages of this conversation wait for their answer").Later(retryFull)},
 	{db.ErrUnique, sameKey},

@@ -51,7 +51,7 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, v *visit) {
 	}
 	defer free()
 	m := message{model: v.model(body.Model), thread: r.Header.Get(threadHeader), multitask: strategy(r), stream: body.Stream}
-	m.body, m.before, p = body.said()
+	p = body.said(&m)
 	m.adds = body.Previous != ""
 	if p == nil {
 		m.tokens, p = tokensOf("body.max_output_tokens", body.MaxOutputTokens)
@@ -74,74 +74,75 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, v *visit) {
 	h.talk(w, r, v, m, newResponse(responseBody{Model: m.model, Previous: text(body.Previous), CreatedAt: h.Clock().Unix()}))
 }
 
-// said is the message that is to be answered, and what came before it; nil: what the thread has.
-func (q *responseRequest) said() (string, []turn.Said, *problem.Problem) {
+// said puts into m the message that is to be answered, and what came before it; nil: what the thread has.
+func (q *responseRequest) said(m *message) *problem.Problem {
 	if len(q.Tools) > 0 {
-		return "", nil, toolsRefused
+		return toolsRefused
 	}
 	if p := checkText("body.instructions", q.Instructions); p != nil {
-		return "", nil, p
+		return p
 	}
 	var whole string
 	var items []item
 	switch {
 	case len(q.Input) == 0 || string(q.Input) == "null":
-		return "", nil, bad("body.input", "expected a text, or a list of items")
+		return bad("body.input", "expected a text, or a list of items")
 	case json.Unmarshal(q.Input, &whole) == nil:
 		items = []item{{Role: "user", Content: q.Input}}
 	case json.Unmarshal(q.Input, &items) != nil:
-		return "", nil, bad("body.input", "expected a text, or a list of items")
+		return bad("body.input", "expected a text, or a list of items")
 	case len(items) == 0:
-		return "", nil, bad("body.input", "has one item at least")
+		return bad("body.input", "has one item at least")
 	}
 	said := make([]turn.Said, 0, len(items)+1)
 	if q.Instructions != "" {
 		said = append(said, saidBy("developer", q.Instructions))
 	}
 	asked, first, last := len(said), len(said), ""
-	for i, m := range items {
+	for i, one := range items {
 		at := fmt.Sprintf("body.input[%d]", i)
-		switch m.Type {
+		switch one.Type {
 		case "", "message":
 		case "reasoning":
 			continue
 		default:
-			return "", nil, wrongField(http.StatusBadRequest, "unsupported_item", at+".type", "expected a message: nothing else is taken here")
+			return wrongField(http.StatusBadRequest, "unsupported_item", at+".type", "expected a message: nothing else is taken here")
 		}
-		if !slices.Contains([]string{"system", "developer", "user", "assistant"}, m.Role) {
-			return "", nil, bad(at+".role", "is system, developer, user or assistant")
+		if !slices.Contains([]string{"system", "developer", "user", "assistant"}, one.Role) {
+			return bad(at+".role", "is system, developer, user or assistant")
 		}
-		text, p := textOf(at+".content", m.Content)
+		text, p := textOf(at+".content", one.Content)
 		if p != nil {
-			return "", nil, p
+			return p
 		}
 		if text != "" {
-			if first == len(said) && instructs(m.Role) {
+			if first == len(said) && instructs(one.Role) {
 				first++
 			}
-			said = append(said, saidBy(m.Role, text))
+			said = append(said, saidBy(one.Role, text))
 		}
 		last = at
 	}
 	if len(said) == asked {
-		return "", nil, bad("body.input", "expected a message")
+		return bad("body.input", "expected a message")
 	}
-	return q.split(last, said, first)
+	return q.split(m, last, said, first)
 }
 
 // split divides what was said into the message that is to be answered and what came before. Where the
 // response before gives the context, all that is new is the message, but for the instructions.
-func (q *responseRequest) split(at string, said []turn.Said, first int) (string, []turn.Said, *problem.Problem) {
-	before, message := said[:len(said)-1], said[len(said)-1]
-	if message.Role == thread.Assistant {
-		return "", nil, bad(at+".role", "the last item is answered: it can't be the assistant's")
+func (q *responseRequest) split(m *message, at string, said []turn.Said, first int) *problem.Problem {
+	before, last := said[:len(said)-1], said[len(said)-1]
+	if last.Role == thread.Assistant {
+		return bad(at+".role", "the last item is answered: it can't be the assistant's")
 	}
 	if q.Previous == "" {
-		return message.Body, newest(before, first), checkMessage("body.input", message.Body)
+		m.body = last.Body
+		m.before, m.leading = newest(before, first)
+		return checkMessage("body.input", m.body)
 	}
-	before = nil
 	if q.Instructions != "" {
-		before, said = said[:1], said[1:]
+		m.before, m.leading, said = said[:1], 1, said[1:]
 	}
 	texts := make([]string, 0, len(said))
 	for _, s := range said {
@@ -149,8 +150,8 @@ func (q *responseRequest) split(at string, said []turn.Said, first int) (string,
 			texts = append(texts, s.Body)
 		}
 	}
-	message.Body = strings.Join(texts, "\n\n")
-	return message.Body, before, checkMessage("body.input", message.Body)
+	m.body = strings.Join(texts, "\n\n")
+	return checkMessage("body.input", m.body)
 }
 
 // tokensOf is the bound that a request sets for the answer; 0: none.

@@ -21,6 +21,7 @@ import (
 type message struct {
 	body      string
 	before    []turn.Said // nil: what the thread has
+	leading   int         // how many of before, from the first, are instructions
 	adds      bool        // before adds to what the thread has
 	after     string      // the execution that it follows; empty: none is named
 	model     string      // the name of an agent
@@ -128,6 +129,7 @@ func (h *Handler) turn(ctx context.Context, v *visit, m message) turn.Turn {
 	}
 	return turn.Turn{
 		Surface: trace.Chat, Lane: laneOf(v.visitor), Persona: m.model, Thread: strings.ToLower(m.thread), Address: v.visitor, Opener: v.opener(),
-		Message: clean.Text(m.body), Before: m.before, Adds: m.adds, After: m.after, Multitask: m.multitask, AnswerTokens: m.tokens, By: v.by(),
+		Message: clean.Text(m.body), Before: m.before, Leading: m.leading, Adds: m.adds, After: m.after, Multitask: m.multitask,
+		AnswerTokens: m.tokens, By: v.by(),
 	}
 }
