@@ -203,7 +203,11 @@ func (h *Handler) finish(a *answering, r *http.Request, begun time.Time) {
 	if !known {
 		method, route = "other", r.Pattern
 	}
-	h.Log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", method), slog.String("route", route),
+	ctx := trace.With(r.Context(), trace.ID(a.Header().Get(traceHeader))) // which the caller may have named
+	if id := a.Header().Get(executionHeader); id != "" {
+		ctx = trace.WithExecution(ctx, id)
+	}
+	h.Log.LogAttrs(ctx, slog.LevelInfo, "request", slog.String("method", method), slog.String("route", route),
 		slog.Int("status", a.status), slog.Int64("duration_ms", h.Clock().Sub(begun).Milliseconds()))
 	if cut || thrown == any(http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler) // so that the caller sees it was cut off

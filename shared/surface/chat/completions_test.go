@@ -2,7 +2,9 @@ package chat_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 const completions = "/v1/chat/completions"
@@ -141,4 +144,33 @@ func TestASiteHasItsAgent(t *testing.T) {
 			t.Errorf("another agent: %d %s", got.status, got.body)
 		}
 	})
+}
+
+// TestTheLineOfARequestLeadsToItsTrace: also where the caller has named the trace.
+func TestTheLineOfARequestLeadsToItsTrace(t *testing.T) {
+	w := onOne(t)
+	for _, body := range []string{`{"messages":[{"role":"user","content":"Hi."}]}`, `{"stream":true,"messages":[{"role":"user","content":"Hi."}]}`} {
+		w.think(t, llmtest.Writes("Hello."))
+		r := httptest.NewRequest(http.MethodPost, completions, strings.NewReader(body))
+		named := string(w.Traces.New(trace.Chat))
+		for name, value := range map[string]string{"Authorization": "Bearer " + key, "Content-Type": "application/json", "X-Trace-Id": named} {
+			r.Header.Set(name, value)
+		}
+		answer := httptest.NewRecorder()
+		w.ServeHTTP(answer, r)
+		id := answer.Header().Get("X-Execution-Id")
+		e, err := w.Runs.Get(t.Context(), w.Workspace, id)
+		if err != nil || answer.Code != 200 || string(e.Trace) != named {
+			t.Fatalf("%d %s: the trace of execution %s is %s, %v", answer.Code, answer.Body, id, e.Trace, err)
+		}
+		var line struct {
+			Msg       string
+			Trace     string `json:"trace_id"`
+			Execution string `json:"execution_id"`
+		}
+		lines := strings.Split(strings.TrimSpace(w.logs.String()), "\n")
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &line); err != nil || line.Msg != "request" || line.Trace != named || line.Execution != id {
+			t.Errorf("the trace is %s, the execution %s, and the line %s", named, id, lines[len(lines)-1])
+		}
+	}
 }
