@@ -16,7 +16,8 @@ type Model interface {
 	// If onDelta is not nil, the answer is streamed. Generate calls onDelta in order, from the
 	// calling goroutine, before it returns. The deltas add up to the response's text and calls. The
 	// response is complete in both cases. An empty delta only says that the model is working. A
-	// delta with Restart voids all deltas before it; the models of providers never send one. If
+	// delta with Restart voids all deltas before it; the models of providers send one only where they
+	// learn late that what they passed on is no part of the answer. If
 	// Generate fails before the end, all deltas are void; the response may then hold Lost.
 	//
 	// An error is an *Error. A refusal in the answer itself is not an error but the stop reason

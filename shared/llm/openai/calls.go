@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
 // callPiece is one piece of a call, or the whole call.
@@ -104,9 +106,10 @@ func (c *openCall) ended(p callPiece) bool {
 
 // close ends the text and all calls. A call without a name is an error, unless it received nothing at all.
 func (a *answer) close() error {
-	if err := a.AddText(a.visible.rest()); err != nil {
+	if err := a.AddText(a.visible.rest(a.stopReason() == llm.StopMaxTokens)); err != nil {
 		return err
 	}
+	a.withdrawThought(true)
 	for _, c := range a.calls {
 		if c.at < 0 && c.id+c.arguments.String() != "" {
 			if _, err := a.Begin(c.id, c.name); err != nil {

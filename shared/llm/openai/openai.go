@@ -32,6 +32,10 @@
 // Some servers leave what a model thinks within its text, between <think> and </think> at the
 // beginning, or <reasoning> and </reasoning>. This package takes it out.
 //
+// The template of some models begins the thought, so that only its end comes. Their text is withheld until then, unless the
+// server tells the thought apart. They are known by their names, or by an answer that has such an end: what was passed on of
+// that answer is void.
+//
 // # When an answer is complete
 //
 // A stream is complete when it gives a finish reason and then [DONE], or a finish reason and then ends:
@@ -132,8 +136,10 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 	body, err := m.encode(req, d, onDelta != nil)
 	for err == nil {
 		a := answer{Answer: wire.NewAnswer(req, onDelta), model: req.Model, from: m.from, asked: req.Model}
+		a.visible.led = d.thinks
 		failed := m.endpoint.Ask(ctx, body, onDelta != nil, &a)
 		if failed == nil {
+			d.thinks = a.visible.lone || d.thinks && !a.visible.unled || thinkers().MatchString(req.Model)
 			if d != known {
 				m.learned.Store(req.Model, d)
 			}

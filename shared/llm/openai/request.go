@@ -62,6 +62,7 @@ type dialect struct {
 	plain   bool // it takes no stream_options
 	led     bool // its template takes the system's words at the beginning only
 	bare    bool // it takes nothing back of what a model thought
+	thinks  bool // its answers begin within a thought, and have only its end
 }
 
 // dialectOf returns the dialect of a model as far as it is known.
@@ -69,7 +70,7 @@ func (m *Model) dialectOf(model string) dialect {
 	if d, ok := m.learned.Load(model); ok {
 		return d.(dialect) //nolint:forcetypeassert // only Generate stores them
 	}
-	return dialect{renamed: m.own || renamedLimit().MatchString(model), plain: m.mistral}
+	return dialect{renamed: m.own || renamedLimit().MatchString(model), plain: m.mistral, thinks: thinkers().MatchString(model)}
 }
 
 // after returns the dialect after a failure. It is d if the failure does not say that d was wrong.

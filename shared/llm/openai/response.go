@@ -122,6 +122,14 @@ func (a *answer) say(one choice) error {
 		return nil
 	}
 	a.refused = a.refused || said.Refusal != ""
+	if len(said.ReasoningContent)+len(said.Reasoning)+len(said.ReasoningDetails) > 0 {
+		a.visible.led = false // the server tells the thought beside the text
+	}
+	if a.visible.led {
+		if err := a.Keep(len(said.Content)); err != nil {
+			return err
+		}
+	}
 	text := a.visible.next(string(said.Content)) + said.Refusal
 	if text == "" && len(said.ToolCalls) == 0 {
 		a.Think()
@@ -133,12 +141,26 @@ func (a *answer) say(one choice) error {
 	if err := a.AddText(text); err != nil {
 		return err
 	}
+	a.withdrawThought(false)
 	for i, c := range said.ToolCalls {
 		if err := a.callPiece(c, i, len(said.ToolCalls), whole); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// withdrawThought takes what the model thinks out of the text that has been told, once its end says that it was no answer.
+func (a *answer) withdrawThought(over bool) {
+	if a.visible.phase != speaking || a.visible.lone {
+		return
+	}
+	if text, found := a.visible.answerIn(a.Text(), over); found {
+		a.Restate(text)
+		if text != "" {
+			a.visible.phase = speaking
+		}
+	}
 }
 
 func (a *answer) response() llm.Response {

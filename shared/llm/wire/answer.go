@@ -64,6 +64,19 @@ func (a *Answer) AddText(piece string) error {
 	return nil
 }
 
+// Text returns the text so far.
+func (a *Answer) Text() string { return a.text.String() }
+
+// Restate replaces the text. What was passed on before is void, and the calls so far are passed on again.
+func (a *Answer) Restate(text string) {
+	a.text.Reset()
+	a.text.WriteString(text)
+	a.onDelta(llm.Delta{Restart: true, Text: text})
+	for i, c := range a.calls {
+		a.onDelta(llm.Delta{Call: &llm.CallDelta{Index: i, ID: c.id, Name: c.name, Arguments: llm.Arguments(c.arguments.String())}})
+	}
+}
+
 // Begin adds a call and returns its index. If the id is empty, or another call of the conversation
 // has it, Begin replaces it with an id of our own.
 func (a *Answer) Begin(id, name string) (int, error) {
