@@ -77,7 +77,7 @@ const (
 // [Postgres] does.
 func SQLite(ctx context.Context, pool *sql.DB, log *slog.Logger) (Result, error) {
 	res, err := file(ctx, pool, migrations.SQLite(), log)
-	if err == nil && len(res.Applied) > 0 {
+	if err == nil {
 		err = expect(ctx, pool)
 	}
 	return res, err

@@ -114,6 +114,58 @@ func TestResult(t *testing.T) {
 	}
 }
 
+// TestAFileGetsItsStatisticsLater: a run that is killed after its last migration leaves none, or those of an earlier
+// schema. The next run writes them, and one that finds them writes nothing.
+func TestAFileGetsItsStatisticsLater(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	if _, err := migrateFile(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	write, read, err := sqlite.OpenPools(sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	defer read.Close()
+	statistics := func() (all string) {
+		t.Helper()
+		err := write.QueryRowContext(t.Context(),
+			"SELECT group_concat(tbl || ' ' || idx || ' ' || stat, char(10) ORDER BY tbl, idx) FROM sqlite_stat1").Scan(&all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	again := func() {
+		t.Helper()
+		if res, err := migrateFile(t.Context(), path); err != nil || len(res.Applied) != 0 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+	}
+	whole := statistics()
+	for _, lost := range []string{
+		"DROP TABLE sqlite_stat1",
+		"DELETE FROM sqlite_stat1 WHERE tbl = 'agent_tasks'",
+		"UPDATE sqlite_stat1 SET stat = '7 7' WHERE tbl = 'agent_tasks'",
+	} {
+		if _, err := write.ExecContext(t.Context(), lost); err != nil {
+			t.Fatal(err)
+		}
+		again()
+		if got := statistics(); got != whole {
+			t.Errorf("after %q there are %d bytes of statistics, want %d", lost, len(got), len(whole))
+		}
+	}
+	tx, err := write.BeginTx(t.Context(), nil) // nobody else can write
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestEightAtOnce: eight processes migrate a fresh database concurrently. All succeed, and every
 // migration is applied once.
 func TestEightAtOnce(t *testing.T) {
