@@ -146,7 +146,7 @@ func (c Condition) check(bad *problem.InvalidError, at string) {
 		bad.If(!isArray, at+".value", "must be an array")
 	case Exists:
 		_, isBool := v.(bool)
-		bad.If(len(c.Value) > 0 && !isBool, at+".value", "must be true or false")
+		bad.If(v != nil && !isBool, at+".value", "must be true or false")
 	case Gt, Lt:
 		bad.If(!isText && !isNumber, at+".value", "must be a number or a text")
 	case Matches:

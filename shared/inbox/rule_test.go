@@ -60,6 +60,8 @@ func TestConditions(t *testing.T) {
 		`{"path":"body.issue.labels.0","op":"exists"}`:                           true,
 		`{"path":"body.issue.body","op":"exists","value":true}`:                  true,
 		`{"path":"body.issue.none","op":"exists","value":false}`:                 true,
+		`{"path":"body.issue.body","op":"exists","value":null}`:                  true,
+		`{"path":"body.issue.none","op":"exists","value":null}`:                  false,
 		`{"path":"body.issue.number","op":"gt","value":6.9}`:                     true,
 		`{"path":"body.issue.number","op":"gt","value":7}`:                       false,
 		`{"path":"body.issue.number","op":"lt","value":8}`:                       true,
@@ -255,6 +257,10 @@ func TestRulesAreChecked(t *testing.T) {
 			if !is || wrong.Fields[0].Field != field {
 				t.Errorf("%.80s: %v", text, err)
 			}
+		}
+		optional := rules(t, `[{"then":{"skill":"a"},"when":[{"path":"body","op":"exists","value":null}]}]`)
+		if _, err := w.s.Seal(t.Context(), w.Workspace, inbox.Source{Name: "a", Kind: inbox.GitHub, Rules: optional}, secret.NewValue("a secret of the sender")); err != nil {
+			t.Errorf("exists with null: %v", err)
 		}
 	})
 }
