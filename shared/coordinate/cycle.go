@@ -283,10 +283,10 @@ const maxCycles = 20
 // maxNamed bounds the ids in an event, whose data the database bounds.
 const maxNamed = 100
 
-// overBetween returns the tasks that end between two attempts: a run of the earlier one may be open.
-func overBetween(moves []move) (ids []string) {
+// overAfter returns the tasks that fail after an attempt: a run of it, or of an earlier one, may be open.
+func overAfter(moves []move) (ids []string) {
 	for _, m := range moves {
-		if m.Becomes == task.Failed && !m.Was.Active() && m.Attempt > 0 {
+		if m.Becomes == task.Failed && m.Attempt > 0 {
 			ids = append(ids, m.ID)
 		}
 	}
@@ -337,7 +337,7 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 	if v.mass {
 		r.noteMass(ctx, b, v)
 	}
-	if over := overBetween(moves); len(over) > 0 && c.Tasks.Stopped != nil {
+	if over := overAfter(moves); len(over) > 0 && c.Tasks.Stopped != nil {
 		c.Tasks.Stopped(b, over...)
 	}
 	if err := tx.Flush(ctx); err != nil { // so that the row count is known before COMMIT

@@ -21,6 +21,9 @@ func (s *Store) move(ctx context.Context, tx Tx, t Task, outcome, failure string
 	if t.Status.Active() {
 		tx.Later().Exec(s.q.EndAttempt, t.ID, t.Attempt, outcome, db.Null(failure))
 	}
+	if e.To == Paused || e.To == Failed {
+		s.stop(tx, t)
+	}
 	e.Event, e.From = Transition, t.Status
 	s.log(ctx, tx, t, e)
 	if e.To != Archived {
@@ -29,10 +32,11 @@ func (s *Store) move(ctx context.Context, tx Tx, t Task, outcome, failure string
 	return s.after(ctx, tx, t.ID, moved)
 }
 
-// stop tells of a task whose attempt is not wanted any more.
-func (s *Store) stop(tx Tx, t Task) {
-	if s.Stopped != nil && t.Attempt > 0 {
-		s.Stopped(tx.Later(), t.ID)
+// stop tells of tasks whose attempt is not wanted any more. A run of it, or of an earlier one, may be open.
+func (s *Store) stop(tx Tx, tasks ...Task) {
+	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return t.Attempt == 0 })
+	if s.Stopped != nil && len(tasks) > 0 {
+		s.Stopped(tx.Later(), idsOf(tasks)...)
 	}
 }
 
@@ -95,7 +99,6 @@ func (s *Store) Patch(ctx context.Context, tx Tx, id, actor string, match func(T
 		if err := t.allowed(Paused, "a pause"); err != nil {
 			return Task{}, err
 		}
-		s.stop(tx, t)
 		return s.move(ctx, tx, t, "paused", "", Entry{To: Paused, Message: "the task was paused", Actor: actor}, s.q.Pause, nil)
 	case *p.Status == Pending && t.Status == Paused:
 		return s.move(ctx, tx, t, "", "", Entry{To: Pending, Message: "the task was resumed", Actor: actor}, s.q.Resume)
@@ -146,7 +149,6 @@ func (s *Store) Pause(ctx context.Context, tx Tx, id, actor, reason, why string)
 	if err != nil {
 		return Task{}, err
 	}
-	s.stop(tx, t)
 	return s.move(ctx, tx, t, "paused", "", Entry{Level: Warn, To: Paused, Message: why, Actor: actor}, s.q.Pause, reason)
 }
 

@@ -125,6 +125,7 @@ func (s *Store) CompleteAll(ctx context.Context, tx Tx, all []Completion) ([]Tas
 	}
 	completed := tx.Later().Exec(s.q.Complete, db.Encode(rows))
 	tx.Later().Exec(s.q.EndCompleted, db.Encode(rows))
+	s.stop(tx, tasks...)
 	s.logAll(tx, entries)
 	s.wake(ctx, tx)
 	done, err := s.readAll(ctx, tx, tasks, true)

@@ -184,8 +184,8 @@ type Store struct {
 	Wake func(context.Context, *db.Batch)
 
 	// Stopped adds to a transaction that the attempts at tasks are not wanted any more, because the tasks were
-	// paused, cancelled, archived, or can't begin any more: who works on them, or waits for a person, is to look
-	// at once. It is set once; nil: they hear of it later.
+	// paused or have ended: who works on them, waits for a person, or has a run of an earlier attempt open is to
+	// look at once. It is set once; nil: they hear of it later.
 	Stopped func(b *db.Batch, tasks ...string)
 
 	// Converse opens the thread of a task that a call of [CreateSkill] creates, appends what was said there

@@ -753,6 +753,91 @@ func TestWhatIsOpenOfATaskThatEndsBetweenAttemptsIsClosedAtOnce(t *testing.T) {
 	})
 }
 
+// TestWhatIsOpenOfATaskThatAnotherEndsIsClosedWithinAMinute: the run of an attempt before, by the built-in worker, is open
+// when another agent's attempt ends the task.
+func TestWhatIsOpenOfATaskThatAnotherEndsIsClosedWithinAMinute(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, w *world, of task.Report){
+		"completed": func(t *testing.T, w *world, of task.Report) {
+			w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.Tasks.Complete(ctx, tx, of, nil, "")
+				return err
+			})
+		},
+		"failed": func(t *testing.T, w *world, of task.Report) {
+			w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.Tasks.Fail(ctx, tx, of, task.Failure{Error: "no", Final: true})
+				return err
+			})
+		},
+		"lost": func(t *testing.T, w *world, of task.Report) {
+			w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.Tasks.RecoverAll(ctx, tx, []task.Report{of}, "it is lost")
+				return err
+			})
+		},
+		"stale": func(t *testing.T, w *world, _ task.Report) {
+			for range 4 {
+				w.Skew.Advance(time.Minute)
+				w.cycle(t)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				w.steps(2, 40*time.Second)
+				id, other := w.create(t, task.Task{Title: "Handed over", MaxRetries: 1}), w.IDs()
+				w.cycle(t)
+				if r := w.minute(t, id); r.Outcome != worker.HandedOn || len(w.open(t, id)) != 1 {
+					t.Fatalf("%+v, open %+v", r, w.open(t, id))
+				}
+				w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+					_, err := w.Tasks.RecoverAll(ctx, tx, []task.Report{{Task: id, Attempt: 1, Actor: "user:ada"}}, "it is lost")
+					if err == nil {
+						a := agent.Agent{ID: other, Name: "other", Spawner: agent.SpawnPull, CoordinatorEnabled: true, CreatedBy: "test"}
+						_, _, err = w.Agents.Register(ctx, tx, a)
+					}
+					return err
+				})
+				w.Skew.Advance(time.Minute)
+				must(w.Agents.Beat(t.Context(), w.Workspace, agent.Beat{Agent: other}))(t)
+				must(w.Cycles.Cycle(t.Context(), w.Workspace, "test"))(t) // the task is due
+				if is, ok, err := w.Cycles.Claim(t.Context(), w.Workspace, other, ""); err != nil || !ok || is.ID != id {
+					t.Fatalf("claimed %+v, %v", is, err)
+				}
+				w.drain(t) // the built-in worker's row rests
+				w.next()
+				end(t, w, task.Report{Task: id, Attempt: 2, Actor: "agent:" + other})
+				w.Skew.Advance(time.Minute)
+				w.drain(t)
+				w.run(t)
+				if is := w.get(t, id); is.Status.Active() || len(w.open(t, id)) != 0 {
+					t.Errorf("the task is %s, open %+v", is.Status, w.open(t, id))
+				}
+			})
+		})
+	}
+}
+
+// TestACallForATaskThatAPersonCompletesIsNotWaitedFor: its approval is over within a minute.
+func TestACallForATaskThatAPersonCompletesIsNotWaitedFor(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		id, call := w.pays(t)
+		w.Skew.Advance(30 * time.Second)
+		w.drain(t) // the row looks again only minutes later
+		w.next()
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Tasks.Complete(ctx, tx, task.Report{Task: id, Attempt: 1, Actor: "user:ada"}, nil, "")
+			return err
+		})
+		w.Skew.Advance(time.Minute)
+		w.drain(t)
+		w.run(t)
+		if is := must(w.Approvals.Get(t.Context(), w.Workspace, call))(t); is.Status != approval.Rejected || len(w.open(t, id)) != 0 {
+			t.Errorf("the approval is %s, open %+v", is.Status, w.open(t, id))
+		}
+	})
+}
+
 // TestAnAnswerToAPausedTaskIsKept: it came when the task had been paused already. The next attempt stores it, and
 // makes no call twice.
 func TestAnAnswerToAPausedTaskIsKept(t *testing.T) {
