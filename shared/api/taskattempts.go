@@ -271,7 +271,7 @@ type usageReported struct {
 	TotalTokens  int64       `json:"totalTokens" doc:"That were reported"`
 	CostMicroUSD *int64      `json:"costMicroUsd" doc:"Null: the model has no price"`
 	Budgets      []levelItem `json:"budgets" nullable:"false" doc:"Those that cover the task, after the report"`
-	Order        string      `json:"order" enum:"continue,pause" doc:"pause: a budget is spent and the task is paused: stop working on it, and report nothing more on the attempt"`
+	Order        string      `json:"order" enum:"continue,pause" doc:"pause: a budget is spent and the task is paused: stop working on it"`
 	Reason       string      `json:"reason,omitempty"`
 }
 
@@ -288,13 +288,25 @@ type usageReportInput struct {
 	}
 }
 
-// reportUsage counts what an attempt has used, and pauses the task if a budget is spent. It is called
-// by agents, and by scripts that act for one.
+// lateFor is how long after the end of an attempt it is counted what that has used: as long as an Idempotency-Key is
+// remembered, with which a report is counted once.
+const lateFor = keyLife
+
+// reportUsage counts what an attempt has used, and pauses the task if a budget is spent. The report on an attempt that
+// is over is an order to stop, and is counted, too: the money is spent. It is called by agents, and by scripts that act
+// for one.
 func (s *server) reportUsage(ctx context.Context, in *usageReportInput) (*answer[usageReported], error) {
 	b := in.Body
 	read, err := s.readTask(ctx, in.ID)
 	if err != nil {
 		return nil, err
+	}
+	used := budget.Report{
+		ID: claimedID(ctx), Usage: llm.Usage{
+			PromptTokens: int(b.InputTokens), CompletionTokens: int(b.OutputTokens),
+			CacheReadTokens: int(b.CacheReadTokens), CacheWriteTokens: int(b.CacheWriteTokens),
+		},
+		Model: b.Model, Operation: b.Operation,
 	}
 	var out budget.Reported
 	var t task.Task
@@ -311,13 +323,8 @@ func (s *server) reportUsage(ctx context.Context, in *usageReportInput) (*answer
 		if t.Agent != read.Agent { // it was given to another agent before it was locked
 			return &task.StaleError{Task: t.ID, Attempt: read.Attempt, Present: t.Attempt, Actor: report.Actor}
 		}
-		out, err = s.Budgets.Report(ctx, tx, ledger, budget.Report{
-			ID: claimedID(ctx), Usage: llm.Usage{
-				PromptTokens: int(b.InputTokens), CompletionTokens: int(b.OutputTokens),
-				CacheReadTokens: int(b.CacheReadTokens), CacheWriteTokens: int(b.CacheWriteTokens),
-			},
-			Cover: cover, Attempt: t.Attempt, Session: t.Session, Model: b.Model, Operation: b.Operation,
-		})
+		used.Cover, used.Attempt, used.Session = cover, t.Attempt, t.Session
+		out, err = s.Budgets.Report(ctx, tx, ledger, used)
 		if err != nil || out.Exhausted == nil {
 			return err
 		}
@@ -325,6 +332,11 @@ func (s *server) reportUsage(ctx context.Context, in *usageReportInput) (*answer
 		return err
 	}, "task", in.ID, "attempt", b.Attempt, "model", b.Model)
 	s.noteStale(ctx, in.ID, err)
+	if stale, ok := errors.AsType[*task.StaleError](err); ok {
+		if err := s.countLate(ctx, read, stale.Attempt, used); err != nil {
+			return nil, err
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -344,6 +356,31 @@ func (s *server) reportUsage(ctx context.Context, in *usageReportInput) (*answer
 		answer.Order, answer.Reason = "pause", spentBy(*out.Exhausted).Why()
 	}
 	return answered(answer), nil
+}
+
+// countLate counts what an attempt has used that ended lately, in the budgets that cover its agent's work on the task. It
+// counts nothing of any other attempt, nor of one that the caller, an agent, never had.
+func (s *server) countLate(ctx context.Context, of task.Task, attempt int, used budget.Report) error {
+	err := s.change(ctx, "task.usage", func(ctx context.Context, tx *db.Tx) error {
+		agent, session, err := s.Tasks.EndedLately(ctx, tx, of.ID, attempt, lateFor)
+		if err != nil {
+			return err
+		}
+		if itself(ctx, agent) != nil {
+			return db.ErrNoRows
+		}
+		of.Agent = agent
+		used.Cover, used.Attempt, used.Session = coverOf(of), attempt, session
+		ledger, err := s.Budgets.Lock(ctx, tx, []budget.Cover{used.Cover})
+		if err == nil {
+			_, err = s.Budgets.Report(ctx, tx, ledger, used)
+		}
+		return err
+	}, "task", of.ID, "attempt", attempt, "model", used.Model, "late", true)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil
+	}
+	return err
 }
 
 func spentBy(b budget.Budget) budget.Overspent {

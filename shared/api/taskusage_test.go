@@ -100,6 +100,85 @@ func TestUsageOfATaskByHTTP(t *testing.T) {
 	})
 }
 
+// TestWhatAnAttemptUsedIsCountedAfterItsEnd, once and in the budgets of who used it, although the report is an order to
+// stop.
+func TestWhatAnAttemptUsedIsCountedAfterItsEnd(t *testing.T) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
+		g := newGate(t, e)
+		other := ids()
+		g.registered(t, g.Workspace, other)
+		token, others := minted(t, g.agents, g.Workspace, working, 2), minted(t, g.agents, g.Workspace, other, 2)
+		first, second := g.budget(t, "agent", working, 100_000), g.budget(t, "agent", other, 100_000)
+		claims := func(agent, token string) (is taskTold) {
+			t.Helper()
+			g.asked(t, 200, http.MethodPost, agentsPath+"/"+agent+"/claim", token, "", &is)
+			return is
+		}
+		reports := func(id, token, attempt string, tokens int, key ...string) (code string) {
+			t.Helper()
+			r := request(http.MethodPost, agentTasks+"/"+id+"/usage", token, fmt.Sprintf(`{%s"inputTokens":%d,"outputTokens":0,"model":"demo"}`, attempt, tokens))
+			for _, k := range key {
+				r.Header.Set("Idempotency-Key", k)
+			}
+			var p refusedTask
+			got := g.send(t, r)
+			if decode(t, got.body, &p); got.status != 409 && got.status != 404 || got.status == 409 && p.Order != "cancel" {
+				t.Errorf("a report of %d tokens: %d %s", tokens, got.status, got.body)
+			}
+			return p.Code
+		}
+		consumed := func(when string, want ...int64) {
+			t.Helper()
+			for i, b := range []budgetTold{first, second} {
+				if g.must(t, 200, http.MethodGet, budgetsPath+"/"+b.ID, "", &b); b.Consumed != want[i] || b.Reserved != 0 {
+					t.Errorf("%s: budget %d has %d consumed and %d reserved, want %d and 0", when, i+1, b.Consumed, b.Reserved, want[i])
+				}
+			}
+		}
+		var is taskTold
+		g.must(t, 201, http.MethodPost, agentTasks, `{"title":"one"}`, &is)
+		own := g.budget(t, "task", is.ID, 100_000)
+		claims(working, token)
+		at := agentTasks + "/" + is.ID
+		g.must(t, 200, http.MethodPatch, at, `{"status":"PAUSED"}`, nil)
+		reports(is.ID, token, `"attempt":1,`, 10)
+		consumed("paused", 10, 0)
+		for range 3 {
+			reports(is.ID, token, `"attempt":1,`, 100, "one")
+		}
+		consumed("repeated with its key", 110, 0)
+		reports(is.ID, token, "", 1)
+		consumed("without an attempt", 111, 0)
+		reports(is.ID, token, `"attempt":2,`, 1000)
+		reports(is.ID, owner, `"attempt":2,`, 1000)
+		if code := reports(is.ID, others, `"attempt":1,`, 1000); code != "not_found" {
+			t.Errorf("of another agent: %s", code)
+		}
+		consumed("of attempts that the agent never had", 111, 0)
+		reports(is.ID, owner, `"attempt":1,`, 5)
+		consumed("by a script that acts for it", 116, 0)
+
+		g.must(t, 200, http.MethodPatch, at, `{"status":"PENDING"}`, nil)
+		if is = claims(other, others); is.Attempt != 2 {
+			t.Fatalf("claimed %+v", is)
+		}
+		reports(is.ID, token, `"attempt":1,`, 20)
+		reports(is.ID, token, `"attempt":2,`, 1000)
+		reports(is.ID, others, `"attempt":1,`, 1000)
+		consumed("another agent has it", 136, 0)
+		g.must(t, 200, http.MethodPost, at+"/cancel", `{}`, nil)
+		reports(is.ID, others, `"attempt":2,`, 7)
+		reports(is.ID, token, `"attempt":1,`, 4)
+		consumed("cancelled", 140, 7)
+		if g.must(t, 200, http.MethodGet, budgetsPath+"/"+own.ID, "", &own); own.Consumed != 147 {
+			t.Errorf("the task's own budget has %d consumed", own.Consumed)
+		}
+		g.Skew.Advance(25 * time.Hour)
+		reports(is.ID, token, `"attempt":1,`, 1000)
+		consumed("long after its end", 140, 7)
+	})
+}
+
 func TestWhatTasksUsedByHTTP(t *testing.T) {
 	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
 		begun := time.Now()

@@ -40,7 +40,7 @@ type Reported struct {
 // Report counts what an attempt has used as consumed in all budgets that cover it, takes it from the
 // attempt's reservation, and logs it, without the secrets that ctx knows. It has been used, so it is
 // never refused: what no budget has left is recorded as overdraft. The ledger must have the budgets of the cover locked, and the caller
-// must have locked the task after them and seen that the attempt is the present one.
+// must have locked the task after them and seen that the attempt is the present one, or have seen that it is over.
 func (s *Store) Report(ctx context.Context, tx Tx, l *Ledger, r Report) (Reported, error) {
 	if err := s.freshPricesIn(ctx, tx); err != nil {
 		return Reported{}, err

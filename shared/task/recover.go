@@ -93,6 +93,19 @@ func (s *Store) GetOf(ctx context.Context, ws db.Workspace, id, agent string) (T
 	return first(found, err)
 }
 
+// EndedLately returns which agent had an attempt, and in which session, if it ended within the given time. Else it
+// returns [db.ErrNoRows].
+func (s *Store) EndedLately(ctx context.Context, tx Tx, id string, attempt int, within time.Duration) (agent, session string, err error) {
+	err = tx.Each(ctx, func(scan db.Scan) error { return scan(&agent, db.Optional(&session)) }, s.q.EndedLately, id, attempt, within.Milliseconds())
+	if err == nil && agent == "" {
+		err = db.ErrNoRows
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("look for an attempt that has ended: %w", err)
+	}
+	return agent, session, nil
+}
+
 // notHeld refuses the report of an agent that does not hold the present attempt.
 func (s *Store) notHeld(ctx context.Context, tx Tx, r Report, t Task) error {
 	var latest int

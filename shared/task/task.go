@@ -165,7 +165,7 @@ type queries struct {
 	Unwarn                                       db.Query
 	Complete, Abort, Fail, Progress              db.Query
 	EndAttempt, EndCompleted, NoteCheckpoint     db.Query
-	Unassign, LatestOf                           db.Query
+	Unassign, LatestOf, EndedLately              db.Query
 	LockNamed, Named, Some, LockGraph, LockSome  db.Query
 	Edges, AddEdges, DeleteEdges                 db.Query
 	Touch, TouchSome, Conflict                   db.Query

@@ -131,6 +131,10 @@ UPDATE agent_task_attempts SET ended_at = lk_now(), outcome = $4, error = $5
 -- name: LatestOf
 SELECT coalesce(max(number), 0) FROM agent_task_attempts WHERE workspace_id = $1 AND task_id = $2 AND agent_id = $3;
 
+-- name: EndedLately
+SELECT agent_id, session_key FROM agent_task_attempts
+ WHERE workspace_id = $1 AND task_id = $2 AND number = $3 AND ended_at > lk_plus(lk_now(), 0 - CAST($4 AS bigint));
+
 -- name: NoteCheckpoint
 UPDATE agent_task_attempts SET checkpoint_version = $4 WHERE workspace_id = $1 AND task_id = $2 AND number = $3;
 
