@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -145,6 +146,54 @@ func TestFailedBeat(t *testing.T) {
 	if panicked := w.logs.lines(t, "a beat by hand panicked"); len(panicked) != 1 || panicked[0]["trace_id"] != named.header.Get("X-Trace-Id") {
 		t.Errorf("log: %v", panicked)
 	}
+}
+
+// TestABeatByHandThatNeverBeganIsBegun: its process died before it stored the beat. A repeated request begins it as soon as
+// a living process would have begun it, which may first have waited for the lane.
+func TestABeatByHandThatNeverBeganIsBegun(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var begun []string
+		down := true
+		w = newWorld(t, w.Env, func(d *api.Deps) {
+			answer := d.Beat
+			d.Beat = func(ctx context.Context, tick heartbeat.Tick) (heartbeat.Report, error) {
+				if down {
+					return heartbeat.Report{}, errors.New("the process dies")
+				}
+				begun = append(begun, tick.ExecutionID)
+				if tick.Begun != nil {
+					close(tick.Begun)
+				}
+				return answer(ctx, tick)
+			}
+		})
+		for body, want := range map[string]int{`{}`: 202, `{"wait":true}`: 200} {
+			send := func() result {
+				got := w.callWith(t, http.MethodPost, beat, owner, body, "Idempotency-Key", "k"+body)
+				w.later.Wait()
+				return got
+			}
+			begun, down = nil, true
+			if got := send(); got.status != 500 {
+				t.Errorf("%s of a process that dies: %d %s", body, got.status, got.body)
+			}
+			down = false
+			if _, err := w.Deps.DB.Exec(t.Context(), w.Workspace, idempotencyQueries(t).ClaimKeys); err != nil {
+				t.Fatal(err)
+			}
+			for _, passed := range []time.Duration{0, time.Minute} {
+				w.Skew.Advance(passed)
+				if got := send(); got.status != 409 || !strings.Contains(string(got.body), `"code":"in_progress"`) {
+					t.Errorf("%s while it may wait for its lane: %d %s", body, got.status, got.body)
+				}
+			}
+			w.Skew.Advance(20 * time.Second)
+			var named beaten
+			if got := send(); got.status != want || json.Unmarshal(got.body, &named) != nil || len(begun) != 1 || named.ExecutionID != begun[0] {
+				t.Errorf("%s later: %d %s, begun %q", body, got.status, got.body, begun)
+			}
+		}
+	})
 }
 
 // TestABeatByHandIsBegunOnce: a request that is repeated with its key after its process died learns what became of the

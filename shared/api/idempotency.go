@@ -84,9 +84,9 @@ type keyed struct {
 	sensitive bool
 	// within is the longest time that a request takes; at least keyTime applies.
 	within time.Duration
-	// begins says that a living process begins an execution within keyTime, and that a second process
-	// can't begin the same one.
-	begins bool
+	// begins is how long a living process takes at most until it has begun an execution, which a second process
+	// can't begin again; 0: it begins none.
+	begins time.Duration
 }
 
 // once wraps a route's handler. It must run after the checks of the token and of the body's size,
@@ -111,7 +111,7 @@ func (i *idempotency) once(rt keyed, next http.Handler) http.Handler {
 			i.server.fail(w, r, err)
 			return
 		}
-		mine, found, err := i.keys.claim(r.Context(), c, max(keyTime, rt.within))
+		mine, found, err := i.keys.claim(r.Context(), c, max(keyTime, rt.within), rt.begins)
 		switch {
 		case err != nil:
 			i.server.fail(w, r, err)
@@ -140,7 +140,7 @@ func (i *idempotency) underWay(rt keyed, id string, old bool, w http.ResponseWri
 	if rt.within > 0 {
 		e, err := i.server.Runs.Get(r.Context(), workspace(r.Context()), id)
 		switch {
-		case err == nil && e.Status.Ended(), rt.begins && old && errors.Is(err, db.ErrNoRows):
+		case err == nil && e.Status.Ended(), rt.begins > 0 && old && errors.Is(err, db.ErrNoRows):
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), claimedKey{}, id)))
 			return
 		case err == nil:

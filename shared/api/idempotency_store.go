@@ -39,7 +39,7 @@ type keyClaim struct {
 type keyRecord struct {
 	request string
 	first   time.Time // when the key was first claimed for the request
-	old     bool      // it was claimed longer than keyTime ago
+	old     bool      // it was claimed so long ago that its execution has begun by now, if its process lives
 	done    bool
 	status  int
 	header  http.Header
@@ -48,8 +48,8 @@ type keyRecord struct {
 
 // claim takes the key for the given time. If another request has it, claim returns its record. If
 // it returns neither, the key was freed between the two statements and may be claimed again. mine is
-// when the key was first claimed for this request.
-func (s *keyStore) claim(ctx context.Context, c keyClaim, within time.Duration) (mine *time.Time, found *keyRecord, err error) {
+// when the key was first claimed for this request. begins is that of [keyed].
+func (s *keyStore) claim(ctx context.Context, c keyClaim, within, begins time.Duration) (mine *time.Time, found *keyRecord, err error) {
 	var b db.Batch
 	b.Each(func(scan db.Scan) error { mine = new(time.Time); return scan(mine) }, s.q.ClaimKey,
 		c.route, c.principal, c.keyHash, c.request, c.token, within.Milliseconds(), keyLife.Milliseconds())
@@ -78,7 +78,7 @@ func (s *keyStore) claim(ctx context.Context, c keyClaim, within time.Duration) 
 		}
 		found = &k
 		return nil
-	}, s.q.LookAtKey, c.route, c.principal, c.keyHash, (keyTime - within).Milliseconds())
+	}, s.q.LookAtKey, c.route, c.principal, c.keyHash, (begins - within).Milliseconds())
 	return nil, found, err
 }
 

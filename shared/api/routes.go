@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -24,7 +25,7 @@ type route struct {
 	surface  trace.Surface // surface of the traces that it begins; empty: operate
 	patient  bool          // it may take longer than the API's time limit
 	outlasts bool          // its work continues if the client disconnects
-	begins   bool          // it is patient, and begins an execution with the id of its key, as [keyed] says
+	begins   time.Duration // it is patient, and begins an execution with the id of its key, as [keyed] says
 	stream   bool          // the client chooses between JSON and a stream
 
 	kinds     []auth.Kind // kinds of callers without a role that may call it
@@ -65,11 +66,11 @@ func routes(s *server) []route {
 			caller: "the Engine Room, lanekeeper overview, scripts", summary: "What the agent does now, whether it works, and what needs a person"},
 
 		{method: post, path: v1 + "/heartbeat/run", id: "run-heartbeat", least: auth.Admin, handler: typed(s.runHeartbeat), also: []int{202}, refusals: []int{409},
-			surface: trace.Heartbeat, patient: true,
+			surface: trace.Heartbeat, patient: true, begins: beatWait + keyTime,
 			caller: "the Engine Room, lanekeeper trigger heartbeat, scripts", summary: "Run a beat by hand, every phase of it"},
 
 		{method: post, path: v1 + "/operate", id: "operate", least: auth.Member, handler: talked, refusals: []int{404, 409}, patient: true, outlasts: true,
-			begins: true, caller: "the Engine Room's console, lanekeeper ask, scripts", summary: "Talk with the agent: one turn; a member's goes without the skills that need an approval"},
+			begins: keyTime, caller: "the Engine Room's console, lanekeeper ask, scripts", summary: "Talk with the agent: one turn; a member's goes without the skills that need an approval"},
 		{method: get, path: v1 + "/executions/{id}/events", id: "follow-execution", least: auth.Member, handler: runFollowed, refusals: []int{404}, patient: true, stream: true,
 			caller: "the Engine Room, whoever comes back to a stream", summary: "What happens in an execution, as it happens; from any event on"},
 
@@ -146,7 +147,7 @@ func routes(s *server) []route {
 		{method: post, path: v1 + "/skills/{id}/disable", id: "disable-skill", least: auth.Admin, handler: typed(s.disableSkill), refusals: []int{404, 409},
 			caller: "the Engine Room, scripts", summary: "Take a skill out of use"},
 		{method: post, path: v1 + "/skills/{id}/run", id: "run-skill", least: auth.Admin, handler: typed(s.runSkill), refusals: []int{404, 409}, patient: true,
-			begins: true, caller: "the Engine Room, scripts", summary: "Make one call of a skill by hand"},
+			begins: keyTime, caller: "the Engine Room, scripts", summary: "Make one call of a skill by hand"},
 		{method: get, path: v1 + "/skills/{id}/health", id: "get-skill-health", least: auth.Member, handler: typed(s.getSkillHealth), refusals: []int{404},
 			caller: "the Engine Room", summary: "How a skill has done lately"},
 
@@ -375,7 +376,7 @@ func routes(s *server) []route {
 		{method: post, path: v1 + "/automations/{id}/disable", id: "disable-automation", least: auth.Admin, handler: typed(s.disableAutomation), refusals: []int{404, 412},
 			caller: "the Engine Room, scripts", summary: "Keep an automation from running"},
 		{method: post, path: v1 + "/automations/{id}/run", id: "run-automation", least: auth.Admin, handler: typed(s.runAutomation), refusals: []int{404, 409}, patient: true,
-			begins: true, caller: "the Engine Room, scripts", summary: "Make an automation's call now, by hand"},
+			begins: keyTime, caller: "the Engine Room, scripts", summary: "Make an automation's call now, by hand"},
 
 		{method: get, path: v1 + "/heals", id: "list-heals", least: auth.Member, handler: typed(s.listHeals),
 			caller: "the Engine Room", summary: "What self-healing took out of use, newest first"},
