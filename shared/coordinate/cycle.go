@@ -283,14 +283,17 @@ const maxCycles = 20
 // maxNamed bounds the ids in an event, whose data the database bounds.
 const maxNamed = 100
 
-// overAfter returns the tasks that fail after an attempt: a run of it, or of an earlier one, may be open.
-func overAfter(moves []move) (ids []string) {
+// stopped adds to a batch that tasks have failed after an attempt: a run of it, or of an earlier one, may be open.
+func (c *Coordinator) stopped(b *db.Batch, moves []move) {
+	var over []string
 	for _, m := range moves {
 		if m.Becomes == task.Failed && m.Attempt > 0 {
-			ids = append(ids, m.ID)
+			over = append(over, m.ID)
 		}
 	}
-	return ids
+	if len(over) > 0 && c.Tasks.Stopped != nil {
+		c.Tasks.Stopped(b, over...)
+	}
 }
 
 // apply writes what was decided, each table in one statement.
@@ -337,9 +340,7 @@ func (r *round) apply(ctx context.Context, tx Tx, v verdict, orders []command, d
 	if v.mass {
 		r.noteMass(ctx, b, v)
 	}
-	if over := overAfter(moves); len(over) > 0 && c.Tasks.Stopped != nil {
-		c.Tasks.Stopped(b, over...)
-	}
+	c.stopped(b, moves)
 	if err := tx.Flush(ctx); err != nil { // so that the row count is known before COMMIT
 		return fmt.Errorf("change tasks: %w", err)
 	}

@@ -251,6 +251,7 @@ func (c *Coordinator) change(ctx context.Context, tx Tx, id string, attempt int,
 	b.Exec(c.q.Move, db.Encode([]move{d.move}))
 	b.Exec(c.q.EndAttempts, db.Encode(attemptEnds([]move{d.move})))
 	b.Exec(c.q.Logs, db.Encode([]line{d.line}), Actor, traced(ctx))
+	c.stopped(b, []move{d.move})
 	Kick(ctx, c.Outbox, b)
 	return nil
 }

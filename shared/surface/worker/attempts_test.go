@@ -818,6 +818,45 @@ func TestWhatIsOpenOfATaskThatAnotherEndsIsClosedWithinAMinute(t *testing.T) {
 	}
 }
 
+// TestWhatIsOpenOfATaskWhoseNextAgentCannotBeStartedIsClosed within a minute, too: without a gateway, its last attempt fails.
+func TestWhatIsOpenOfATaskWhoseNextAgentCannotBeStartedIsClosed(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.steps(2, 40*time.Second)
+		id := w.create(t, task.Task{Title: "Handed over", MaxRetries: 1})
+		w.cycle(t)
+		if r := w.minute(t, id); r.Outcome != worker.HandedOn || len(w.open(t, id)) != 1 {
+			t.Fatalf("%+v, open %+v", r, w.open(t, id))
+		}
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Tasks.RecoverAll(ctx, tx, []task.Report{{Task: id, Attempt: 1, Actor: "user:ada"}}, "it is lost")
+			for _, a := range []agent.Agent{
+				{ID: w.agentID, Name: "worker", Spawner: agent.SpawnBuiltin, CreatedBy: "test"},
+				{ID: w.IDs(), Name: "other", Spawner: agent.SpawnHTTP, CoordinatorEnabled: true, CreatedBy: "test"},
+			} {
+				if err == nil {
+					_, _, err = w.Agents.Register(ctx, tx, a)
+				}
+			}
+			return err
+		})
+		w.drain(t) // the built-in worker's row rests
+		for range 10 {
+			if w.get(t, id).Status == task.Failed {
+				break
+			}
+			w.Skew.Advance(time.Minute)
+			w.cycle(t)
+			w.next()
+		}
+		w.Skew.Advance(time.Minute)
+		w.drain(t)
+		w.run(t)
+		if is := w.get(t, id); is.Status != task.Failed || len(w.open(t, id)) != 0 {
+			t.Errorf("the task is %s after attempt %d, open %+v", is.Status, is.Attempt, w.open(t, id))
+		}
+	})
+}
+
 // TestACallForATaskThatAPersonCompletesIsNotWaitedFor: its approval is over within a minute.
 func TestACallForATaskThatAPersonCompletesIsNotWaitedFor(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
