@@ -391,6 +391,32 @@ func TestWhateverBeginsAPeriodTakesOpenReservationsAlong(t *testing.T) {
 	}
 }
 
+// TestOpenReservationsAreTakenAlongOverPlannedPeriods in which nothing was asked of the budget.
+func TestOpenReservationsAreTakenAlongOverPlannedPeriods(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		first := w.month(budget.Global, "", 1000)
+		first.End = w.noon.Add(2 * time.Hour)
+		first = w.create(t, first)
+		for at := range 3 {
+			next := w.month(budget.Global, "", 1000)
+			next.Start = first.End.Add(time.Duration(at) * time.Hour)
+			next.End = next.Start.Add(time.Hour)
+			w.create(t, next)
+		}
+		open := budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}
+		number, _ := w.assign(t, open, 300, 0)
+		w.Skew.Advance(4*time.Hour + time.Minute) // the third one
+		if _, refused := w.assign(t, budget.Cover{Task: w.aTask(t, "", "{}").ID, Agent: newID()}, 701, 0); refused == nil || refused.Remaining != 700 {
+			t.Errorf("more than the new period has left: %+v", refused)
+		}
+		all := w.all(t)
+		w.holds(t, first.ID, 0, 0)
+		w.holds(t, all[len(all)-1].ID, 0, 300)
+		w.report(t, open, number, "demo", llm.Usage{PromptTokens: 300})
+		w.holds(t, all[len(all)-1].ID, 300, 0)
+	})
+}
+
 // happened are the events of budgets.
 func (w world) happened(t testing.TB) (out []string) {
 	t.Helper()

@@ -20,13 +20,18 @@ SELECT l.created_at, l.total_tokens AS tokens, l.cost_micro_usd AS micro_usd
         WHERE b.workspace_id = $1 AND b.id = $2 AND b.scope = 'skill';
 
 -- part: behind
--- Whether an attempt still has its reservation in the period before: somebody else than an attempt has begun this one.
+-- Whether an attempt still has its reservation in a period before: somebody else than an attempt has begun this one. Who
+-- begins a period takes all reservations along, so they are in the last one that somebody has begun, or in those that were
+-- planned since.
 EXISTS (SELECT 1 FROM usage_reservations l
                WHERE l.workspace_id = $1 AND l.settled_at IS NULL AND l.task_id IS NOT NULL
-                 AND l.budget_id = (SELECT p.id FROM usage_budgets p
-                                     WHERE p.workspace_id = $1 AND p.scope = b.scope AND p.scope_id = b.scope_id
-                                       AND p.period_start < b.period_start
-                                     ORDER BY p.period_start DESC LIMIT 1))
+                 AND l.budget_id IN (SELECT p.id FROM usage_budgets p
+                                      WHERE p.workspace_id = $1 AND p.scope = b.scope AND p.scope_id = b.scope_id
+                                        AND p.period_start < b.period_start
+                                        AND p.period_start >= coalesce((SELECT max(q.period_start) FROM usage_budgets q
+                                                                         WHERE q.workspace_id = $1 AND q.scope = b.scope AND q.scope_id = b.scope_id
+                                                                           AND q.period_start < b.period_start AND q.created_at >= q.period_start),
+                                                                       p.period_start)))
 
 -- name: Look
 -- For the agent, the agent on the surface, all skills and the workspace: the newest budget that has
