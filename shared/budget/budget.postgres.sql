@@ -1,13 +1,22 @@
 -- why: Postgres has concurrent writers, which lock the rows that they decide on, in the order of ids; and it has other functions for dates.
 
+-- part: newest
+-- Of each scope c the newest budget b that has begun, however many periods are over.
+CROSS JOIN LATERAL (
+    SELECT n.id FROM usage_budgets n
+     WHERE n.workspace_id = $1 AND n.scope = c.scope AND n.scope_id = c.scope_id AND n.period_start <= (SELECT lk_now())
+     ORDER BY n.period_start DESC
+     LIMIT 1) w
+  JOIN usage_budgets b ON b.workspace_id = $1 AND b.id = w.id
+
 -- name: Lock
 SELECT b.id
-  FROM usage_budgets b
- WHERE b.workspace_id = $1
-   AND (b.scope = 'agent' AND b.scope_id IN ($2, $4) OR b.scope = 'skill' AND b.scope_id = $3 OR b.scope = 'global')
-   AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
+  FROM (SELECT 'agent' AS scope, CAST($2 AS text) AS scope_id UNION SELECT 'agent', CAST($4 AS text)
+         UNION SELECT 'skill', CAST($3 AS text) UNION SELECT 'global', '') c
+  @newest
+ WHERE b.period_end > (SELECT lk_now())
  ORDER BY b.id
-   FOR NO KEY UPDATE;
+   FOR NO KEY UPDATE OF b;
 
 -- name: LockThese
 SELECT b.id FROM usage_budgets b WHERE b.workspace_id = $1 AND b.id IN ($2, $3) ORDER BY b.id FOR NO KEY UPDATE;
@@ -115,32 +124,29 @@ SELECT to_char(u.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), CAST(sum(u.tokens
 -- not hold a budget that the present holder of that row may want.
 SELECT b.id
   FROM @scopes c
-  JOIN usage_budgets b ON b.scope = c.scope AND b.scope_id = c.scope_id
- WHERE b.workspace_id = $1 AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
+  @newest
+ WHERE b.period_end > (SELECT lk_now())
    AND NOT EXISTS (
-     SELECT 1 FROM @scopes d
-       JOIN usage_budgets o ON o.workspace_id = $1 AND o.scope = d.scope AND o.scope_id = d.scope_id
-      WHERE o.period_end <= (SELECT lk_now()) AND o.created_by <> 'lanekeeper'
-        AND NOT EXISTS (SELECT 1 FROM usage_budgets n WHERE n.workspace_id = $1 AND n.scope = o.scope AND n.scope_id = o.scope_id
-                           AND n.period_start > o.period_start AND n.period_start <= (SELECT lk_now())))
+     SELECT 1 FROM (SELECT b.period_end, b.created_by
+                      FROM @scopes c
+                      @newest) o
+      WHERE o.period_end <= (SELECT lk_now()) AND o.created_by <> 'lanekeeper')
  ORDER BY b.id
    FOR NO KEY UPDATE OF b;
 
+-- name: Look
+-- For each scope the newest budget that has begun, even if its period is over.
+SELECT @looked
+  FROM @covering c
+  @newest
+  @held;
+
 -- name: LookCovers
--- For each scope in $2 the newest budget that has begun, even if its period is over.
-SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
-       b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
-       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()),
-       @behind
+-- As Look, of the scopes in $2.
+SELECT @looked
   FROM @scopes c
-  JOIN usage_budgets b ON b.scope = c.scope AND b.scope_id = c.scope_id
-  LEFT JOIN usage_reservations r
-         ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
- WHERE b.workspace_id = $1
-   AND b.period_start = (SELECT max(n.period_start) FROM usage_budgets n
-                          WHERE n.workspace_id = $1 AND n.scope = b.scope AND n.scope_id = b.scope_id AND n.period_start <= (SELECT lk_now()))
- GROUP BY b.workspace_id, b.id
- ORDER BY b.id;
+  @newest
+  @held;
 
 -- name: Planned
 -- Where the next planned period of a scope begins, for the places of the rows in $2 that it cuts short.

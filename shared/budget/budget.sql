@@ -33,22 +33,22 @@ EXISTS (SELECT 1 FROM usage_reservations l
                                                                            AND q.period_start < b.period_start AND q.created_at >= q.period_start),
                                                                        p.period_start)))
 
--- name: Look
--- For the agent, the agent on the surface, all skills and the workspace: the newest budget that has
--- begun, even if its period is over.
-SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
+-- part: looked
+b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
        b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
        b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()),
        @behind
-  FROM usage_budgets b
-  LEFT JOIN usage_reservations r
+
+-- part: held
+LEFT JOIN usage_reservations r
          ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
- WHERE b.workspace_id = $1
-   AND (b.scope = 'agent' AND b.scope_id IN ($2, $3) OR b.scope IN ('skill', 'global'))
-   AND b.period_start = (SELECT max(n.period_start) FROM usage_budgets n
-                          WHERE n.workspace_id = $1 AND n.scope = b.scope AND n.scope_id = b.scope_id AND n.period_start <= (SELECT lk_now()))
  GROUP BY b.workspace_id, b.id
- ORDER BY b.id;
+ ORDER BY b.id
+
+-- part: covering
+-- The scopes of the agent, of the agent on the surface, of all skills and of the workspace.
+(SELECT 'agent' AS scope, CAST($2 AS text) AS scope_id UNION SELECT 'agent', CAST($3 AS text) UNION SELECT 'global', ''
+         UNION SELECT k.scope, k.scope_id FROM usage_budgets k WHERE k.workspace_id = $1 AND k.scope = 'skill')
 
 -- name: Get
 SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),

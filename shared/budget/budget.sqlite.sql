@@ -1,11 +1,19 @@
 -- why: SQLite has one writer, so nothing needs a lock, and it has other functions for dates.
 
+-- part: newest
+-- Of each scope c the newest budget b that has begun, however many periods are over.
+JOIN usage_budgets b ON b.workspace_id = $1 AND b.id = (
+    SELECT n.id FROM usage_budgets n
+     WHERE n.workspace_id = $1 AND n.scope = c.scope AND n.scope_id = c.scope_id AND n.period_start <= (SELECT lk_now())
+     ORDER BY n.period_start DESC
+     LIMIT 1)
+
 -- name: Lock
 SELECT b.id
-  FROM usage_budgets b
- WHERE b.workspace_id = $1
-   AND (b.scope = 'agent' AND b.scope_id IN ($2, $4) OR b.scope = 'skill' AND b.scope_id = $3 OR b.scope = 'global')
-   AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now());
+  FROM (SELECT 'agent' AS scope, CAST($2 AS text) AS scope_id UNION SELECT 'agent', CAST($4 AS text)
+         UNION SELECT 'skill', CAST($3 AS text) UNION SELECT 'global', '') c
+  @newest
+ WHERE b.period_end > (SELECT lk_now());
 
 -- name: LockThese
 SELECT $1 || $2 || $3;
@@ -84,32 +92,34 @@ SELECT strftime('%Y-%m-%d', u.created_at / 1000000, 'unixepoch'), CAST(sum(u.tok
  GROUP BY 1
  ORDER BY 1;
 
+-- part: scopes
+(SELECT i.value ->> 0 AS scope, i.value ->> 1 AS scope_id FROM json_each($2) i)
+
 -- name: LockCovers
 -- None while one of the scopes needs its next period.
 SELECT b.id
-  FROM usage_budgets b
-  JOIN json_each($2) c ON b.scope = c.value ->> 0 AND b.scope_id = c.value ->> 1
- WHERE b.workspace_id = $1 AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
+  FROM @scopes c
+  @newest
+ WHERE b.period_end > (SELECT lk_now())
    AND NOT EXISTS (
-     SELECT 1 FROM json_each($2) d JOIN usage_budgets o ON o.workspace_id = $1 AND o.scope = d.value ->> 0 AND o.scope_id = d.value ->> 1
-      WHERE o.period_end <= (SELECT lk_now()) AND o.created_by <> 'lanekeeper'
-        AND NOT EXISTS (SELECT 1 FROM usage_budgets n WHERE n.workspace_id = $1 AND n.scope = o.scope AND n.scope_id = o.scope_id
-                           AND n.period_start > o.period_start AND n.period_start <= (SELECT lk_now())));
+     SELECT 1 FROM (SELECT b.period_end, b.created_by
+                      FROM @scopes c
+                      @newest) o
+      WHERE o.period_end <= (SELECT lk_now()) AND o.created_by <> 'lanekeeper');
+
+-- name: Look
+-- For each scope the newest budget that has begun, even if its period is over.
+SELECT @looked
+  FROM @covering c
+  @newest
+  @held;
 
 -- name: LookCovers
--- For each scope in $2 the newest budget that has begun, even if its period is over.
-SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, coalesce(sum(r.tokens), 0),
-       b.allocated_micro_usd, b.consumed_micro_usd, coalesce(sum(r.micro_usd), 0),
-       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()),
-       @behind
-  FROM json_each($2) c
-  JOIN usage_budgets b ON b.workspace_id = $1 AND b.scope = c.value ->> 0 AND b.scope_id = c.value ->> 1
-  LEFT JOIN usage_reservations r
-         ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
- WHERE b.period_start = (SELECT max(n.period_start) FROM usage_budgets n
-                          WHERE n.workspace_id = $1 AND n.scope = b.scope AND n.scope_id = b.scope_id AND n.period_start <= (SELECT lk_now()))
- GROUP BY b.workspace_id, b.id
- ORDER BY b.id;
+-- As Look, of the scopes in $2.
+SELECT @looked
+  FROM @scopes c
+  @newest
+  @held;
 
 -- name: Planned
 -- Where the next planned period of a scope begins, for the places of the rows in $2 that it cuts short.

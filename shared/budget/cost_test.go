@@ -8,7 +8,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// TestACallReadsItsOwnBudgets and none of the other tasks'. An overview reads none of tasks at all.
+// TestACallReadsItsOwnBudgets and none of the other tasks', nor of the thousand days that are over. An overview reads none
+// of tasks at all.
 func TestACallReadsItsOwnBudgets(t *testing.T) {
 	g := dbtest.NewGrown(t)
 	g.Fill(t, `INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, period_start, period_end, created_by,
@@ -16,14 +17,19 @@ func TestACallReadsItsOwnBudgets(t *testing.T) {
 		SELECT $1, CAST('00000000-0000-7000-8000-' || lpad(CAST(n AS text), 12, '0') AS uuid), 'task', 'task ' || n, 1000,
 		       lk_now() - interval '1 hour', lk_now() + interval '1 hour', 'ada', lk_now(), lk_now()
 		  FROM generate_series(1, 10000) n`,
+		`INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, period_start, period_end, created_by, created_at, updated_at)
+		SELECT $1, gen_random_uuid(), 'global', '', 1000, d - interval '1 day', d, 'ada', d - interval '1 hour', lk_now()
+		  FROM (SELECT lk_now() + interval '1 hour' - n * interval '1 day' AS d FROM generate_series(0, 1000) n) days`,
 		`INSERT INTO usage_reservations (workspace_id, id, budget_id, holder, tokens, created_at, expires_at)
 		SELECT $1, b.id, b.id, b.scope_id, 1, lk_now(), lk_now() + interval '1 hour'
 		  FROM usage_budgets b
-		 WHERE b.workspace_id = $1`)
+		 WHERE b.workspace_id = $1 AND b.scope = 'task'`)
 	g.Exec(t, "ANALYZE usage_budgets")
 	g.Exec(t, "ANALYZE usage_reservations")
 	const seventh = "00000000-0000-7000-8000-000000000007"
 	for name, args := range map[string][]any{
+		"budget.Look":         {"ann", "ann:hb"},
+		"budget.Lock":         {"ann", "look", "ann:hb"},
 		"budget.LookCovers":   {`[["global",""],["task","task 7"]]`},
 		"budget.LockCovers":   {`[["global",""],["task","task 7"]]`},
 		"budget.Planned":      {`[["task","task 7","2000-01-01T00:00:00Z","2999-01-01T00:00:00Z"]]`},
@@ -76,6 +82,8 @@ func TestACycleLearnsFromWhatWasFinishedSince(t *testing.T) {
 func TestACallReadsItsOwnBudgetsOnSQLite(t *testing.T) {
 	lite := dbtest.New(t, dbtest.OnSQLite)
 	for name, args := range map[string][]any{
+		"budget.Look":       {"ann", "ann:hb"},
+		"budget.Lock":       {"ann", "look", "ann:hb"},
 		"budget.LookCovers": {"[]"},
 		"budget.LockCovers": {"[]"},
 		"budget.Charge":     {"00000000-0000-7000-8000-000000000007", 1, 1},
