@@ -23,7 +23,9 @@ SELECT @row
 -- name: Insert
 INSERT INTO agents (workspace_id, id, name, model, capabilities, coordinator_enabled, max_concurrent_tasks, heartbeat_interval_seconds,
   stale_threshold_seconds, spawner, spawner_target, created_by, idle_since, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, lk_now(), lk_now(), lk_now())
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, n.at, n.at, n.at
+  FROM (SELECT lk_now() AS at) n
+ WHERE true
 ON CONFLICT (workspace_id, id) DO NOTHING;
 
 -- name: Update

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 )
 
 // TestATimeThatCannotBeToldIsRefused: the last hours of the year 9999 in the far west are of the year 10000 in UTC,
@@ -32,6 +33,35 @@ func TestATimeThatCannotBeToldIsRefused(t *testing.T) {
 		}
 		for _, path := range []string{agentTasks, "/api/v1/milestones", "/api/v1/memories", "/api/v1/api-keys"} {
 			w.must(t, 200, http.MethodGet, path, "", nil)
+		}
+	})
+}
+
+// TestWhatIsNewWasNeverChanged: it was changed last when it was created, to the microsecond.
+func TestWhatIsNewWasNeverChanged(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var project struct{ ID string }
+		w.must(t, 201, http.MethodPost, "/api/v1/projects", `{"name":"shop"}`, &project)
+		for _, c := range []struct{ method, path, body string }{
+			{http.MethodPut, agentsPath + "/" + ids(), `{"name":"scout"}`},
+			{http.MethodPost, agentTasks, `{"title":"Count the stock"}`},
+			{http.MethodPost, automationsPath, `{"name":"a","skill":"look","schedule":{"cron":"@daily"}}`},
+			{http.MethodPost, budgetsPath, month("global", "", 1000)},
+			{http.MethodPost, "/api/v1/memories", `{"content":"The door is blue","category":"fact"}`},
+			{http.MethodPost, "/api/v1/milestones", fmt.Sprintf(`{"name":"first","projectId":%q}`, project.ID)},
+			{http.MethodPost, "/api/v1/objectives", `{"title":"Grow"}`},
+			{http.MethodPost, "/api/v1/projects", `{"name":"another"}`},
+			{http.MethodPost, "/api/v1/secrets", `{"name":"a","value":"a value"}`},
+			{http.MethodPost, "/api/v1/threads", `{"channel":"log","address":"ada"}`},
+			{http.MethodPost, "/api/v1/webhook-endpoints", `{"url":"https://one.example/hook","events":["*"]}`},
+			{http.MethodPost, "/api/v1/webhook-sources", `{"name":"a","kind":"github"}`},
+			{http.MethodPost, "/api/v1/workspaces", `{"name":"Another","slug":"w-` + ids() + `","owner":"ada@example.com"}`},
+		} {
+			var made struct{ CreatedAt, UpdatedAt time.Time }
+			got := w.call(t, c.method, c.path, owner, c.body)
+			if decode(t, got.body, &made); got.status != 201 && got.status != 200 || made.CreatedAt.IsZero() || !made.CreatedAt.Equal(made.UpdatedAt) {
+				t.Errorf("%s %s: %d %s", c.method, c.path, got.status, got.body)
+			}
 		}
 	})
 }

@@ -24,13 +24,14 @@ SELECT lk_now(), (SELECT count(*) FROM agent_automations WHERE workspace_id = $1
 -- were recorded before the automation are excluded by their time.
 INSERT INTO agent_automations (workspace_id, id, name, skill, input, cron, time_zone, event, enabled, disabled_by, disabled_reason, disabled_at,
   next_run_at, trust, event_xid, event_id, created_by, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, CASE WHEN $9 THEN NULL ELSE lk_now() END, $12,
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, CASE WHEN $9 THEN NULL ELSE n.at END, $12,
   CASE WHEN $13 THEN 'outside' ELSE 'operator' END,
   CASE WHEN CAST($8 AS text) IS NULL THEN NULL
        ELSE coalesce((SELECT xid FROM events WHERE workspace_id = $1 AND kind = $8 AND xid < lk_settled() ORDER BY xid DESC, id DESC LIMIT 1), 0) END,
   CASE WHEN CAST($8 AS text) IS NULL THEN NULL
        ELSE coalesce((SELECT id FROM events WHERE workspace_id = $1 AND kind = $8 AND xid < lk_settled() ORDER BY xid DESC, id DESC LIMIT 1), 0) END,
-  $14, lk_now(), lk_now())
+  $14, n.at, n.at
+  FROM (SELECT lk_now() AS at) n
 RETURNING id, name, skill, input, cron, time_zone, event, enabled, disabled_by, disabled_reason, disabled_at, next_run_at,
           last_run_at, last_status, last_trace_id, version, created_by, created_at, updated_at, trust = 'outside', lk_now();
 

@@ -162,8 +162,8 @@ SELECT CAST(c.place - 1 AS integer), min(b.period_start)
 -- name: InsertPeriods
 INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, allocated_micro_usd, period_start, period_end, created_by, created_at, updated_at)
 SELECT CAST($1 AS uuid), CAST(c ->> 6 AS uuid), c ->> 0, c ->> 1, CAST(c ->> 7 AS bigint), CAST(c ->> 8 AS bigint), CAST(c ->> 2 AS timestamptz),
-       CAST(c ->> 3 AS timestamptz), c ->> 9, lk_now(), lk_now()
-  FROM jsonb_array_elements(CAST($2 AS jsonb)) c;
+       CAST(c ->> 3 AS timestamptz), c ->> 9, w.at, w.at
+  FROM (SELECT lk_now() AS at) w, jsonb_array_elements(CAST($2 AS jsonb)) c;
 
 -- name: CarryOver
 -- What open attempts have reserved in earlier periods goes on in the periods in $2.

@@ -134,7 +134,8 @@ SELECT id, period_start, period_end
 
 -- name: Insert
 INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, allocated_micro_usd, period_start, period_end, created_by, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, lk_now(), lk_now());
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, n.at, n.at
+  FROM (SELECT lk_now() AS at) n;
 
 -- name: Allocate
 UPDATE usage_budgets SET

@@ -131,8 +131,8 @@ SELECT c.key, min(b.period_start)
 
 -- name: InsertPeriods
 INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, allocated_micro_usd, period_start, period_end, created_by, created_at, updated_at)
-SELECT $1, c.value ->> 6, c.value ->> 0, c.value ->> 1, c.value ->> 7, c.value ->> 8, c.value ->> 4, c.value ->> 5, c.value ->> 9, lk_now(), lk_now()
-  FROM json_each($2) c;
+SELECT $1, c.value ->> 6, c.value ->> 0, c.value ->> 1, c.value ->> 7, c.value ->> 8, c.value ->> 4, c.value ->> 5, c.value ->> 9, w.at, w.at
+  FROM (SELECT lk_now() AS at) w, json_each($2) c;
 
 -- name: CarryOver
 -- What open attempts have reserved in earlier periods goes on in the periods in $2.

@@ -17,7 +17,8 @@ SELECT count(*) FROM webhook_endpoints WHERE workspace_id = $1;
 
 -- name: Insert
 INSERT INTO webhook_endpoints (workspace_id, id, url, events, description, challenge, enabled, sealed, created_by, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, lk_now(), lk_now())
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, n.at, n.at
+  FROM (SELECT lk_now() AS at) n
 RETURNING id, url, events, description, challenge, enabled, disabled_reason, failures, failing_since, CASE WHEN old_until > lk_now() THEN old_until END,
           version, created_by, created_at, updated_at, sealed, CASE WHEN old_until > lk_now() THEN sealed_old END;
 

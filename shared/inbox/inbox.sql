@@ -17,7 +17,8 @@ SELECT count(*) FROM webhook_sources WHERE workspace_id = $1;
 
 -- name: InsertSource
 INSERT INTO webhook_sources (workspace_id, id, name, kind, header, encoding, prefix, id_path, rules, enabled, sealed, created_by, github, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, lk_now(), lk_now())
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, n.at, n.at
+  FROM (SELECT lk_now() AS at) n
 RETURNING id, name, kind, header, encoding, prefix, id_path, rules, enabled, CASE WHEN old_until > lk_now() THEN old_until END,
           github, catch_up, rejected, rejected_at, version, created_by, created_at, updated_at;
 

@@ -2,7 +2,9 @@
 -- Equal content is stored once: saving it again can only raise its importance and delay its expiry.
 -- One that has expired is replaced.
 INSERT INTO agent_memory AS m (workspace_id, id, agent, category, content, content_hash, importance, trace_id, expires_at, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, lk_plus(lk_now(), $9), lk_now(), lk_now())
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, lk_plus(n.at, $9), n.at, n.at
+  FROM (SELECT lk_now() AS at) n
+ WHERE true
 ON CONFLICT (workspace_id, agent, content_hash) DO UPDATE SET
   importance = CASE WHEN m.importance < excluded.importance OR m.expires_at <= lk_now() THEN excluded.importance ELSE m.importance END,
   category = CASE WHEN m.expires_at <= lk_now() THEN excluded.category ELSE m.category END,
@@ -18,7 +20,9 @@ RETURNING id;
 -- Replaces a memory with the same content that has expired. If it has not expired, no row is
 -- returned.
 INSERT INTO agent_memory AS m (workspace_id, id, agent, category, content, content_hash, importance, trace_id, expires_at, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, lk_now(), lk_now())
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, n.at, n.at
+  FROM (SELECT lk_now() AS at) n
+ WHERE true
 ON CONFLICT (workspace_id, agent, content_hash) DO UPDATE SET
   category = excluded.category, content = excluded.content, importance = excluded.importance, trace_id = excluded.trace_id,
   expires_at = excluded.expires_at, version = m.version + 1, created_at = excluded.created_at, updated_at = excluded.updated_at

@@ -1,6 +1,7 @@
 -- name: Create
 INSERT INTO agent_objectives (workspace_id, id, title, description, priority, done_criterion, created_by, trust, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, CASE WHEN $8 THEN 'outside' ELSE 'operator' END, lk_now(), lk_now());
+SELECT $1, $2, $3, $4, $5, $6, $7, CASE WHEN $8 THEN 'outside' ELSE 'operator' END, n.at, n.at
+  FROM (SELECT lk_now() AS at) n;
 
 -- name: Unset
 -- Deletes the objective only if no beat has worked on it and no person has changed it.

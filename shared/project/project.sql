@@ -33,12 +33,14 @@ SELECT status, count(*) FROM agent_tasks WHERE workspace_id = $1 AND milestone_i
 
 -- name: CreateProject
 INSERT INTO projects (workspace_id, id, name, description, created_by, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, lk_now(), lk_now())
+SELECT $1, $2, $3, $4, $5, n.at, n.at
+  FROM (SELECT lk_now() AS at) n
 RETURNING @project;
 
 -- name: CreateMilestone
 INSERT INTO milestones (workspace_id, id, name, description, created_by, project_id, due_at, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, lk_now(), lk_now())
+SELECT $1, $2, $3, $4, $5, $6, $7, n.at, n.at
+  FROM (SELECT lk_now() AS at) n
 RETURNING @milestone;
 
 -- name: HoldProject

@@ -1,7 +1,9 @@
 -- name: Put
 -- The same name gets the new value.
 INSERT INTO secrets AS s (workspace_id, name, sealed, key_id, created_by, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, lk_now(), lk_now())
+SELECT $1, $2, $3, $4, $5, n.at, n.at
+  FROM (SELECT lk_now() AS at) n
+ WHERE true
 ON CONFLICT (workspace_id, name) DO UPDATE SET
   sealed = excluded.sealed, key_id = excluded.key_id, version = s.version + 1, updated_at = lk_now()
 RETURNING version, created_at, updated_at;

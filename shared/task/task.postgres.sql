@@ -82,8 +82,9 @@ INSERT INTO agent_tasks (workspace_id, id, title, description, task_type, priori
   retry_backoff_seconds, input_context, sealed_input, metadata, tags, project_id, milestone_id, thread_id, trust, created_by, created_at, updated_at)
 SELECT CAST($1 AS uuid), n.id, n.title, n.description, n.type, n.priority, n.minutes, timestamptz 'epoch' + n.estimated * interval '1 microsecond',
        n.retries, n.backoff, n.input, decode(n.sealed, 'hex'), n.metadata, n.tags, n.project, n.milestone, n.thread, CASE WHEN n.untrusted THEN 'outside' ELSE 'operator' END,
-       n.actor, lk_now(), lk_now()
-  FROM jsonb_to_recordset(CAST($2 AS jsonb)) n (id uuid, title text, description text, type text, priority integer, minutes integer, estimated bigint,
+       n.actor, w.at, w.at
+  FROM (SELECT lk_now() AS at) w,
+       jsonb_to_recordset(CAST($2 AS jsonb)) n (id uuid, title text, description text, type text, priority integer, minutes integer, estimated bigint,
        retries integer, backoff integer, input text, sealed text, metadata text, tags text, project uuid, milestone uuid, thread uuid, untrusted boolean, actor text);
 
 -- name: AddTags

@@ -54,8 +54,8 @@ INSERT INTO agent_tasks (workspace_id, id, title, description, task_type, priori
 SELECT $1, n.value ->> 'id', n.value ->> 'title', n.value ->> 'description', n.value ->> 'type', n.value ->> 'priority', n.value ->> 'minutes', n.value ->> 'estimated',
        n.value ->> 'retries', n.value ->> 'backoff', n.value ->> 'input', unhex(n.value ->> 'sealed'), n.value ->> 'metadata', n.value ->> 'tags',
        n.value ->> 'project', n.value ->> 'milestone', n.value ->> 'thread',
-       CASE WHEN n.value ->> 'untrusted' THEN 'outside' ELSE 'operator' END, n.value ->> 'actor', lk_now(), lk_now()
-  FROM json_each($2) n;
+       CASE WHEN n.value ->> 'untrusted' THEN 'outside' ELSE 'operator' END, n.value ->> 'actor', w.at, w.at
+  FROM json_each($2) n, (SELECT lk_now() AS at) w;
 
 -- name: AddTags
 INSERT INTO agent_task_tags (workspace_id, tag, task_id) SELECT $1, e.value ->> 1, e.value ->> 0 FROM json_each($2) e;

@@ -1,6 +1,8 @@
 -- name: Open
 INSERT INTO threads (workspace_id, id, channel, address, policy, metadata, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, lk_now(), lk_now())
+SELECT $1, $2, $3, $4, $5, $6, n.at, n.at
+  FROM (SELECT lk_now() AS at) n
+ WHERE true
 ON CONFLICT (workspace_id, channel, address) DO NOTHING;
 
 -- name: Edit

@@ -10,7 +10,7 @@ SELECT id FROM workspaces WHERE open ORDER BY id LIMIT $1;
 SELECT settings FROM workspaces WHERE id = $1;
 
 -- name: Create
-INSERT INTO workspaces (id, slug, name, created_by) VALUES ($1, $2, $3, $4)
+INSERT INTO workspaces (id, slug, name, created_by, created_at, updated_at) SELECT $1, $2, $3, $4, n.at, n.at FROM (SELECT lk_now() AS at) n
 RETURNING id, slug, name, settings, version, created_at, updated_at;
 
 -- name: Get
