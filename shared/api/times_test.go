@@ -59,7 +59,8 @@ func TestWhatIsNewWasNeverChanged(t *testing.T) {
 		} {
 			var made struct{ CreatedAt, UpdatedAt time.Time }
 			got := w.call(t, c.method, c.path, owner, c.body)
-			if decode(t, got.body, &made); got.status != 201 && got.status != 200 || made.CreatedAt.IsZero() || !made.CreatedAt.Equal(made.UpdatedAt) {
+			decode(t, got.body, &made)
+			if got.status != 201 && got.status != 200 || made.CreatedAt.IsZero() || !made.CreatedAt.Equal(made.UpdatedAt) {
 				t.Errorf("%s %s: %d %s", c.method, c.path, got.status, got.body)
 			}
 		}

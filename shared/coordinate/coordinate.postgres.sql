@@ -53,6 +53,9 @@ SELECT t.id FROM agent_tasks t
         OR w.status = 'RUNNING' AND a.last_seen_at IS NULL AND w.updated_at <= lk_plus((SELECT lk_now()), $5)
            AND NOT EXISTS (SELECT 1 FROM agent_usage_logs u
                             WHERE u.workspace_id = $1 AND u.task_id = w.id AND u.created_at > lk_plus((SELECT lk_now()), $5))
+           AND NOT EXISTS (SELECT 1 FROM agent_task_logs g
+                            WHERE g.workspace_id = $1 AND g.task_id = w.id AND g.created_at > lk_plus((SELECT lk_now()), $5)
+                              AND g.attempt = w.attempt AND g.event = 'progress_update')
         OR w.status = 'RUNNING' AND a.spawner = 'builtin' AND w.updated_at <= lk_plus((SELECT lk_now()), $3)
            AND NOT EXISTS (SELECT 1 FROM outbox o
                             WHERE o.workspace_id = $1 AND o.key = 'worker:' || CAST(w.id AS text) AND o.status IN ('queued', 'ready', 'sending'))
@@ -90,7 +93,10 @@ SELECT t.id, t.title, t.status, t.status_reason, t.cancelled, t.attempt, t.agent
                             AND e.status = 'running' AND e.updated_at > lk_plus(lk_now(), $6)),
        a.last_seen_at IS NULL AND t.updated_at <= lk_plus(lk_now(), $5)
          AND NOT EXISTS (SELECT 1 FROM agent_usage_logs u
-                          WHERE u.workspace_id = $1 AND u.task_id = t.id AND u.created_at > lk_plus(lk_now(), $5)),
+                          WHERE u.workspace_id = $1 AND u.task_id = t.id AND u.created_at > lk_plus(lk_now(), $5))
+         AND NOT EXISTS (SELECT 1 FROM agent_task_logs g
+                          WHERE g.workspace_id = $1 AND g.task_id = t.id AND g.created_at > lk_plus(lk_now(), $5)
+                            AND g.attempt = t.attempt AND g.event = 'progress_update'),
        coalesce(a.spawner = 'builtin', false) AND t.updated_at <= lk_plus(lk_now(), $3)
          AND NOT EXISTS (SELECT 1 FROM outbox o
                           WHERE o.workspace_id = $1 AND o.key = 'worker:' || CAST(t.id AS text) AND o.status IN ('queued', 'ready', 'sending')),

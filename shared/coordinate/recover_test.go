@@ -481,6 +481,28 @@ func TestAReportOfUsageBreaksTheSilence(t *testing.T) {
 	})
 }
 
+// TestAReportOfTheSameProgressBreaksTheSilence of an agent that sends no heartbeats: it may be at the same step for hours.
+func TestAReportOfTheSameProgressBreaksTheSilence(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.register(t, agent.Agent{Name: "builds", Spawner: agent.SpawnHTTP})[0]
+		w.create(t, draft("builds"))
+		id := w.claim(t, a).ID
+		for range 3 {
+			w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+				of := task.Report{Task: id, Attempt: 1, Actor: "agent:" + a, Agent: a}
+				_, _, err := w.tasks.Advance(ctx, tx, of, task.Progress{Percent: new(50), Step: new("builds")})
+				return err
+			})
+			if r := w.leap(t, 50*time.Minute); r.Recovered != 0 {
+				t.Errorf("50 minutes after a report of progress: %+v", r)
+			}
+		}
+		if r := w.leap(t, 11*time.Minute); r.Recovered != 1 || w.get(t, id).LastError != "agent_silent" {
+			t.Errorf("after an hour: %+v", r)
+		}
+	})
+}
+
 // TestAnAgentThatBecomesBuiltInKeepsNoTask: nobody works on it any more, and the built-in worker does not know of it.
 func TestAnAgentThatBecomesBuiltInKeepsNoTask(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {

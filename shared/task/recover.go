@@ -96,7 +96,8 @@ func (s *Store) GetOf(ctx context.Context, ws db.Workspace, id, agent string) (T
 // EndedLately returns which agent had an attempt, and in which session, if it ended within the given time. Else it
 // returns [db.ErrNoRows].
 func (s *Store) EndedLately(ctx context.Context, tx Tx, id string, attempt int, within time.Duration) (agent, session string, err error) {
-	err = tx.Each(ctx, func(scan db.Scan) error { return scan(&agent, db.Optional(&session)) }, s.q.EndedLately, id, attempt, within.Milliseconds())
+	read := func(scan db.Scan) error { return scan(&agent, db.Optional(&session)) }
+	err = tx.Each(ctx, read, s.q.EndedLately, id, attempt, within.Milliseconds())
 	if err == nil && agent == "" {
 		err = db.ErrNoRows
 	}

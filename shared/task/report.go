@@ -182,8 +182,8 @@ type Progress struct {
 	Checkpoint json.RawMessage
 }
 
-// Advance stores the progress of an attempt, and reports whether it differs from what was stored.
-// Where nothing differs, nothing is written. Errors: [db.ErrNoRows], [StaleError], [StatusError],
+// Advance stores the progress of an attempt, and reports whether anything was written. Where nothing differs, that is
+// one line of the log every ten minutes, a sign of life of an agent that sends no heartbeats. Errors: [db.ErrNoRows], [StaleError], [StatusError],
 // [problem.InvalidError].
 func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task, bool, error) {
 	bad := &problem.InvalidError{}
@@ -208,7 +208,7 @@ func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task,
 	db.Patch(&t.Progress, p.Percent)
 	db.Patch(&t.CurrentStep, p.Step)
 	if t.Progress == percent && t.CurrentStep == step && p.Checkpoint == nil {
-		return t, false, nil
+		return s.still(ctx, tx, t, r.Actor)
 	}
 	stored := tx.Later().Exec(s.q.Progress, t.ID, t.Status, t.Attempt, p.Percent, p.Step, p.Checkpoint)
 	e := Entry{Event: ProgressUpdate, Level: Debug, Actor: r.Actor, Message: cmp.Or(t.CurrentStep, "progress: "+strconv.Itoa(t.Progress)+" %"),
@@ -220,4 +220,19 @@ func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task,
 	s.log(ctx, tx, t, e)
 	is, err := s.after(ctx, tx, t.ID, stored)
 	return is, err == nil, err
+}
+
+// still logs that an attempt is where it was, unless that was logged in the last ten minutes or the task has changed
+// since, and reports whether it did. The coordinator takes an attempt for lost after a longer silence.
+func (s *Store) still(ctx context.Context, tx Tx, t Task, actor string) (Task, bool, error) {
+	lately := !t.rests
+	if !lately {
+		if err := tx.Each(ctx, func(scan db.Scan) error { return scan(&lately) }, s.q.HeardLately, t.ID, t.Attempt); err != nil {
+			return Task{}, false, fmt.Errorf("look when an attempt was heard of: %w", err)
+		}
+	}
+	if !lately {
+		s.log(ctx, tx, t, Entry{Event: ProgressUpdate, Level: Debug, Actor: actor, Message: "it is where it was"})
+	}
+	return t, !lately, nil
 }

@@ -101,7 +101,8 @@ type Task struct {
 	CompletedAt *time.Time
 	FailedAt    *time.Time
 
-	due bool // the time of NextAttemptAt has come
+	due   bool // the time of NextAttemptAt has come
+	rests bool // nothing of it has changed for ten minutes
 }
 
 // Legal lists the statuses that the task may change to now: an aborted task returns to PENDING only
@@ -165,7 +166,7 @@ type queries struct {
 	Unwarn                                       db.Query
 	Complete, Abort, Fail, Progress              db.Query
 	EndAttempt, EndCompleted, NoteCheckpoint     db.Query
-	Unassign, LatestOf, EndedLately              db.Query
+	Unassign, LatestOf, EndedLately, HeardLately db.Query
 	LockNamed, Named, Some, LockGraph, LockSome  db.Query
 	Edges, AddEdges, DeleteEdges                 db.Query
 	Touch, TouchSome, Conflict                   db.Query
@@ -311,7 +312,7 @@ func collect(into *[]Task) func(db.Scan) error {
 			db.Optional(&t.EstimatedMinutes), &t.EstimatedAt, &t.Retries, &t.MaxRetries, &t.BackoffSeconds, &t.NextAttemptAt,
 			db.Optional(&t.LastError), db.Optional(&t.Summary), &metadata, &t.CheckpointVersion, &tags, db.Optional(&t.Project),
 			db.Optional(&t.Milestone), db.Optional(&t.Thread), &t.Untrusted, &t.Version, &t.CreatedBy, &t.CreatedAt, &t.UpdatedAt,
-			&t.AssignedAt, &t.StartedAt, &t.CompletedAt, &t.FailedAt, &t.due, &dependsOn, &blocks,
+			&t.AssignedAt, &t.StartedAt, &t.CompletedAt, &t.FailedAt, &t.due, &t.rests, &dependsOn, &blocks,
 			db.Optional(&input), db.Optional(&output), db.Optional(&checkpoint)); err != nil {
 			return err
 		}

@@ -3,7 +3,8 @@ t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.cancelle
        t.progress_percent, t.current_step, t.estimated_duration_minutes, t.estimated_completion_at, t.retry_count, t.max_retries,
        t.retry_backoff_seconds, t.next_attempt_at, t.last_error, t.summary, t.metadata, t.checkpoint_version, t.tags, t.project_id,
        t.milestone_id, t.thread_id, t.trust = 'outside', t.version, t.created_by, t.created_at, t.updated_at, t.assigned_at, t.started_at,
-       t.completed_at, t.failed_at, coalesce(t.next_attempt_at <= lk_now(), false)
+       t.completed_at, t.failed_at, coalesce(t.next_attempt_at <= lk_now(), false),
+       t.updated_at <= lk_plus(lk_now(), -600000)
 
 -- part: dependsOn
 (SELECT string_agg(CAST(d.depends_on AS text), ',' ORDER BY d.depends_on)
@@ -134,6 +135,12 @@ SELECT coalesce(max(number), 0) FROM agent_task_attempts WHERE workspace_id = $1
 -- name: EndedLately
 SELECT agent_id, session_key FROM agent_task_attempts
  WHERE workspace_id = $1 AND task_id = $2 AND number = $3 AND ended_at > lk_plus(lk_now(), 0 - CAST($4 AS bigint));
+
+-- name: HeardLately
+-- Whether it was logged in the last ten minutes how far an attempt is.
+SELECT EXISTS (SELECT 1 FROM agent_task_logs
+                WHERE workspace_id = $1 AND task_id = $2 AND created_at > (SELECT lk_plus(lk_now(), -600000))
+                  AND attempt = $3 AND event = 'progress_update');
 
 -- name: NoteCheckpoint
 UPDATE agent_task_attempts SET checkpoint_version = $4 WHERE workspace_id = $1 AND task_id = $2 AND number = $3;
