@@ -286,3 +286,20 @@ func TestWhatIsNoThread(t *testing.T) {
 		w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/executions", `{"agent":"a","parentExecutionId":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"}`)
 	})
 }
+
+// The keys of messages are bounded in bytes. A refusal names the field as the request does.
+func TestTheKeyOfAMessageIsBoundedInBytes(t *testing.T) {
+	w := onOne(t)
+	var th struct{ ID string }
+	w.must(t, 201, http.MethodPost, "/api/v1/threads", `{"channel":"log","address":"ada"}`, &th)
+	a := w.begin(t, `{"agent":"a"}`)
+	for path, body := range map[string]string{"/messages": `"body":"Hello"`, "/send": `"body":"Hello","executionId":"` + a.ID + `"`} {
+		for key, refused := range map[string]bool{strings.Repeat("ü", 100): false, strings.Repeat("ü", 101): true} {
+			got := w.call(t, http.MethodPost, "/api/v1/threads/"+th.ID+path, admin, `{`+body+`,"idempotencyKey":"`+key+`"}`)
+			if (got.status == 422) != refused || refused && !strings.Contains(string(got.body),
+				`{"location":"body.idempotencyKey","message":"has at most 200 bytes"}`) {
+				t.Errorf("%s with a key of %d bytes: %d %s", path, len(key), got.status, got.body)
+			}
+		}
+	}
+}

@@ -63,6 +63,7 @@ func TrustData(trust execution.Trust) json.RawMessage {
 const (
 	maxBody = 64 << 10
 	maxKey  = 200
+	longKey = "has at most 200 bytes"
 )
 
 // Storable reports whether a text can be the body of a message.
@@ -77,7 +78,7 @@ func Storable(body string) bool {
 func (s *Store) Append(ctx context.Context, tx execution.Tx, thread string, m Spoken) (id, resumed string, err error) {
 	var wrong problem.InvalidError
 	wrong.If(!Storable(m.Body), "body", "has at most 65536 bytes of text")
-	wrong.If(len(m.Key) > maxKey, "key", "has at most 200 characters")
+	wrong.If(len(m.Key) > maxKey, "idempotencyKey", longKey)
 	if err := wrong.OrNil(); err != nil {
 		return "", "", err
 	}

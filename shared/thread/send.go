@@ -64,8 +64,8 @@ type payload struct {
 func (m Outgoing) check() error {
 	var wrong problem.InvalidError
 	wrong.If(strings.TrimSpace(m.Body) == "" || !Storable(m.Body), "body", "has 1 to 65536 bytes of text")
-	wrong.If(len(m.Key) > maxKey, "idempotencyKey", "has at most 200 characters")
-	wrong.If(len(m.SupersedeKey) > maxKey, "supersedeKey", "has at most 200 characters")
+	wrong.If(len(m.Key) > maxKey, "idempotencyKey", longKey)
+	wrong.If(len(m.SupersedeKey) > maxKey, "supersedeKey", longKey)
 	wrong.If(m.TTL < 0 || m.TTL > maxTTL, "ttlSeconds", "is at most 30 days")
 	return wrong.OrNil()
 }
