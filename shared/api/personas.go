@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -96,8 +97,11 @@ func (s *server) putPersona(ctx context.Context, in *struct {
 	read := -1 // the present version, whatever its number
 	if in.IfMatch.IfMatch != "" {
 		present, err := s.Personas.Get(ctx, workspace(ctx), in.Name)
-		if err == nil {
+		switch {
+		case err == nil:
 			err = in.matches(present.Version)
+		case errors.Is(err, persona.ErrNotFound):
+			err = stale
 		}
 		if err != nil {
 			return nil, err

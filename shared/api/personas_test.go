@@ -42,6 +42,11 @@ func TestPersonas(t *testing.T) {
 		if stale, fresh := with(`"0"`, `{}`), with(`"1"`, `{"language":"en"}`); stale != 412 || fresh != 200 {
 			t.Errorf("a change of version 0 answers %d, of version 1 %d", stale, fresh)
 		}
+		for _, tag := range []string{`"0"`, "*"} { // as an agent's registration does
+			if got := w.callWith(t, http.MethodPut, "/api/v1/personas/nobody", owner, `{}`, "If-Match", tag); got.status != 412 {
+				t.Errorf("a change of a persona that does not exist, If-Match %s: %d %s", tag, got.status, got.body)
+			}
+		}
 		w.must(t, 200, http.MethodGet, "/api/v1/personas/flowpilot/versions?limit=2", "", &list)
 		if len(list.Items) != 2 || list.Items[0].Version != 2 || list.NextCursor == nil {
 			t.Fatalf("its newest versions are %+v", list)
