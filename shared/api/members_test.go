@@ -215,3 +215,20 @@ VALUES ($1, $2, 'a', 'op', $3, $4, '{}', 2, 1, 0.5, lk_now(), lk_now(), CASE WHE
 		}
 	})
 }
+
+// A member reads all but secrets. The rows of the audit log are among those of the activity.
+func TestAMemberReadsTheAuditLog(t *testing.T) {
+	w := onOne(t)
+	w.must(t, 201, http.MethodPost, "/api/v1/objectives", `{"title":"Sell ice"}`, nil)
+	var did struct{ Items []struct{ ID string } }
+	got := w.call(t, http.MethodGet, "/api/v1/activity?skill=objective.create", member, "")
+	if err := json.Unmarshal(got.body, &did); err != nil || len(did.Items) != 1 {
+		t.Fatalf("the activity: %d %s", got.status, got.body)
+	}
+	if got = w.call(t, http.MethodGet, "/api/v1/audit", member, ""); got.status != 200 || !strings.Contains(string(got.body), did.Items[0].ID) {
+		t.Errorf("the audit log: %d %s", got.status, got.body)
+	}
+	if got = w.call(t, http.MethodGet, "/api/v1/secrets", member, ""); got.status != 403 {
+		t.Errorf("the secrets: %d %s", got.status, got.body)
+	}
+}

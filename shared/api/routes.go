@@ -87,7 +87,7 @@ func routes(s *server) []route {
 
 		{method: get, path: v1 + "/activity/histogram", id: "get-activity-histogram", least: auth.Member, handler: typed(s.getActivityHistogram),
 			caller: "the Engine Room, scripts", summary: "How many activities there were when, by status; at most 120 buckets"},
-		{method: get, path: v1 + "/audit", id: "list-audit", least: auth.Admin, handler: typed(s.listAudit),
+		{method: get, path: v1 + "/audit", id: "list-audit", least: auth.Member, handler: typed(s.listAudit),
 			caller: "the Engine Room, lanekeeper audit, scripts", summary: "What people and programs did by way of this API, the latest first"},
 
 		{method: get, path: v1 + "/approvals", id: "list-approvals", least: auth.Member, handler: typed(s.listApprovals),
