@@ -48,7 +48,7 @@ var (
 	notFound    = problem.New(http.StatusNotFound, "not_found", "there is nothing here")
 	elsewhere   = problem.New(http.StatusNotFound, "not_found", "this path is served at the address of the admin API: ask there")
 	noRoute     = problem.New(http.StatusNotFound, "not_found", "the API has no such path: /docs lists those that it has")
-	noWorkspace = problem.New(http.StatusNotFound, "not_found", "you belong to no workspace of the id that workspaceId names")
+	noWorkspace = problem.New(http.StatusNotFound, "not_found", "you belong to no workspace of this id")
 	noThread    = problem.New(http.StatusNotFound, "not_found", "the thread that threadId names is not in this workspace")
 	noSpeaker   = problem.New(http.StatusNotFound, "not_found", "the execution that executionId names is not in this workspace")
 	notYours    = problem.New(http.StatusForbidden, "forbidden", "the execution is not yours: an agent has only those that it began")

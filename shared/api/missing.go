@@ -23,10 +23,18 @@ func (rt route) targeted(next http.Handler) http.Handler {
 		var named target
 		noun := ""
 		for part := range strings.SplitSeq(rt.path, "/") {
-			if wildcard, ok := strings.CutPrefix(part, "{"); ok {
-				named = append(named, struct{ noun, name string }{noun, r.PathValue(strings.TrimSuffix(wildcard, "}"))})
+			wildcard, ok := strings.CutPrefix(part, "{")
+			if !ok {
+				noun = nounOf(part)
+				continue
 			}
-			noun = nounOf(part)
+			name := r.PathValue(strings.TrimSuffix(wildcard, "}"))
+			if noun == "" { // the same thing, such as /failures/{kind}/{id}
+				named[len(named)-1].name = name
+				continue
+			}
+			named = append(named, struct{ noun, name string }{noun, name})
+			noun = ""
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, named)))
 	})

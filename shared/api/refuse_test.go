@@ -271,6 +271,16 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 				t.Errorf("%s: %s, want %s", path, got.Detail, want)
 			}
 		}
+		got := w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/failures/execution/"+id+"/dismiss", `{"at":"2026-01-01T00:00:00Z"}`)
+		if got.Detail = slug.ReplaceAllString(got.Detail, `"default"`); got.Detail != `failure "`+id+`" is not in workspace "default"` {
+			t.Errorf("a failure, whose kind the path names, too: %s", got.Detail)
+		}
+		for path, body := range map[string]string{"GET /api/v1/coordinator/logs?workspace=" + id: "", "POST /api/v1/coordinator/recover": `{"workspaceId":"` + id + `"}`} {
+			method, at, _ := strings.Cut(path, " ")
+			if got := w.refused(t, 404, "not_found", method, at, body); got.Detail != "you belong to no workspace of this id" {
+				t.Errorf("%s: %s", path, got.Detail)
+			}
+		}
 		if got := w.refused(t, 404, "not_found", http.MethodPost, operatePath, `{"message":"x","threadId":"`+id+`"}`); !strings.Contains(got.Detail, "threadId") {
 			t.Errorf("a thread of a body: %s", got.Detail)
 		}
@@ -285,7 +295,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 				t.Errorf("%s: %s", path, got.Detail)
 			}
 		}
-		got := w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/executions", `{"agent":"x","parentExecutionId":"`+id+`"}`)
+		got = w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/executions", `{"agent":"x","parentExecutionId":"`+id+`"}`)
 		if got.Detail != "the execution that parentExecutionId names is not in this workspace" {
 			t.Errorf("a parent: %s", got.Detail)
 		}
