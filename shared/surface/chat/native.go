@@ -150,10 +150,10 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request, v *visit) {
 		p = h.enter(r.Context(), v, r.PathValue("thread"))
 	}
 	var after turn.Position
-	if at := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")); at != "" && p == nil {
+	if at, event := goesOnAfter(r, "after"); event != "" && p == nil {
 		var err error
-		if after, err = turn.ParsePosition(at); err != nil {
-			p = bad("header.Last-Event-ID", "expected the id of an event")
+		if after, err = turn.ParsePosition(event); err != nil {
+			p = bad(at, "expected the id of an event")
 		}
 	}
 	if p == nil {
@@ -167,6 +167,15 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request, v *visit) {
 		return
 	}
 	h.follow(w, r, v, id, after, &native{last: after})
+}
+
+// goesOnAfter returns the event that a stream goes on after, empty for all events, and where the request
+// names it. Last-Event-ID takes precedence over the query's parameter.
+func goesOnAfter(r *http.Request, parameter string) (at, event string) {
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		return "header.Last-Event-ID", last
+	}
+	return "query." + parameter, r.URL.Query().Get(parameter)
 }
 
 // spokenItem is a message of a conversation.

@@ -134,3 +134,21 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 		}
 	})
 }
+
+// The id of an event may stand in a parameter and in a header, which counts before it. A refusal names the one that it is about.
+func TestAnEventsIDIsRefusedWhereItStands(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(t, llmtest.Writes("Hello."))
+		said := w.post(t, messages, `{"message":"Hi."}`, "X-Session-Id", "ann")
+		events := "/api/v1/chat/" + said.header.Get("X-Thread-Id") + "/executions/" + said.header.Get("X-Execution-Id") + "/events?user=ann&after="
+		response := "/v1/responses/resp_" + said.header.Get("X-Execution-Id") + "?stream=true&user=ann&starting_after="
+		for path, at := range map[string]string{events: "query.after", response: "query.starting_after"} {
+			for last, at := range map[string]string{"": at, "soon": "header.Last-Event-ID"} {
+				got := w.call(t, http.MethodGet, path+"soon", site, "", "Last-Event-ID", last)
+				if got.status/100 != 4 || !strings.Contains(got.body, `"`+at+`"`) {
+					t.Errorf("%s with Last-Event-ID %q: %d %s, want %s", path, last, got.status, got.body, at)
+				}
+			}
+		}
+	})
+}

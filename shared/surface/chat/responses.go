@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -260,10 +259,10 @@ func (h *Handler) getResponse(w http.ResponseWriter, r *http.Request, v *visit) 
 		write(w, http.StatusOK, as.ended(*reply))
 		return
 	}
-	if after := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("starting_after")); after != "" {
+	if at, after := goesOnAfter(r, "starting_after"); after != "" {
 		n, err := strconv.Atoi(after)
 		if err != nil || n < 0 || n > maxSeq {
-			h.refuse(w, r, bad("query.starting_after", "is the sequence_number of an event"))
+			h.refuse(w, r, bad(at, "is the sequence_number of an event"))
 			return
 		}
 		as.continueAfter(n)
