@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"io/fs"
 	"log/slog"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -52,6 +54,9 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		return err
 	}
 	defer listener.Close() // a second time, when the server has closed it
+	if err := usableKeys(cfg); err != nil {
+		return err
+	}
 	log := slog.New(quiet{c.logger(c.out, cfg, cfg.LogLevel).Handler()})
 	core, did, err := prepare(ctx, cfg, c.logger(c.out, cfg, max(cfg.LogLevel, slog.LevelWarn)), "")
 	if err != nil {
@@ -163,6 +168,18 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		})
 	})
 	return serve(ctx, newServer(handler, log), listener, b)
+}
+
+// usableKeys returns an error if there is a key file and no secret could be encrypted with it. Sessions could not be
+// signed either.
+func usableKeys(cfg app.Config) error {
+	if cfg.KMSKeyID != "" {
+		return nil
+	}
+	if _, err := secret.NewKeyFile(cfg.SecretKeyFile).Keys(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &hinted{err, "Put the key file right, or SECRET_KEY_FILE: without it no secret can be read."}
+	}
+	return nil
 }
 
 // keepSpans has the spans of this process exported until the returned function is called, which exports the

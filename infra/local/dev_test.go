@@ -191,6 +191,8 @@ func TestDevSaysWhatIsInItsWay(t *testing.T) {
 	write(t, folder, "a file where a folder should be")
 	shortToken := newHome(t)
 	write(t, tokenPath(shortToken), "short\n")
+	noKey := newHome(t)
+	write(t, lookup(noKey.environ, "SECRET_KEY_FILE"), "a letter\n")
 
 	for name, c := range map[string]struct {
 		home home
@@ -208,6 +210,7 @@ func TestDevSaysWhatIsInItsWay(t *testing.T) {
 		"no folder":      {newHome(t, "SQLITE_PATH="+filepath.Join(folder, "lk.db")), exitDatabase, []string{"can't be used", folder}},
 		"no Postgres":    {newHome(t, "STATE_BACKEND=postgres", "DATABASE_URL=postgres://me@127.0.0.1:1/none"), exitDatabase, []string{"Is the server that DATABASE_URL names up"}},
 		"a broken token": {shortToken, exitFailed, []string{"holds no token", "remove it"}},
+		"no key file":    {noKey, exitFailed, []string{"key file " + lookup(noKey.environ, "SECRET_KEY_FILE"), "or SECRET_KEY_FILE"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := c.home.must(c.code, "dev")
