@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -148,6 +149,25 @@ func TestAnEventsIDIsRefusedWhereItStands(t *testing.T) {
 				if got.status/100 != 4 || !strings.Contains(got.body, `"`+at+`"`) {
 					t.Errorf("%s with Last-Event-ID %q: %d %s, want %s", path, last, got.status, got.body, at)
 				}
+			}
+		}
+	})
+}
+
+// A request with two names of its visitor is refused: the one that counts is not to be a matter of order.
+func TestARequestHasOneVisitor(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(t, llmtest.Writes("Hello."), llmtest.Writes("Hello."))
+		for path, body := range map[string]string{
+			"/api/v1/chat/messages": `{"message":"Hi."}`, "/v1/chat/completions": `{"messages":[{"role":"user","content":"Hi."}]}`,
+		} {
+			r := w.request(t, http.MethodPost, path, site, body, "X-Session-Id", "ann")
+			r.Header.Add("X-Session-Id", "bob")
+			got := must(http.DefaultClient.Do(r))(t)
+			text := must(io.ReadAll(got.Body))(t)
+			_ = got.Body.Close()
+			if got.StatusCode != 400 || !strings.Contains(string(text), "X-Session-Id") {
+				t.Errorf("%s: %d %s", path, got.StatusCode, text)
 			}
 		}
 	})

@@ -54,6 +54,9 @@ func fit(name string) bool {
 
 // identify takes who the visitor is from the header, else from the request's user.
 func (v *visit) identify(r *http.Request, user string) *problem.Problem {
+	if len(r.Header.Values(sessionHeader)) > 1 {
+		return problem.Repeated(sessionHeader)
+	}
 	at, name := "body.user", user
 	if r.Method == http.MethodGet {
 		at = "query.user"
