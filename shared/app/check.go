@@ -132,6 +132,8 @@ func (k *checker) backend() {
 		k.postgres()
 	case k.StateBackend != db.SQLite:
 		k.bad("STATE_BACKEND", "is neither sqlite nor postgres", "Set it to one of them.")
+	case k.SQLitePath == ":memory:":
+		k.bad("SQLITE_PATH", "names a database in memory, which the commands can't share", "Set it to the path of a file.")
 	}
 }
 

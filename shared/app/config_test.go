@@ -124,6 +124,7 @@ func TestProblems(t *testing.T) {
 		{"short key", []string{"JWT_SECRET=hunter2hunter2"}, []string{"JWT_SECRET is too short"}},
 		{"no unit", []string{"HEARTBEAT_EVERY=30"}, []string{"HEARTBEAT_EVERY is not a duration"}},
 		{"too often", []string{"HEARTBEAT_EVERY=59s", "COORDINATOR_EVERY=-1s"}, []string{"HEARTBEAT_EVERY is less", "COORDINATOR_EVERY is less"}},
+		{"no file", []string{"SQLITE_PATH=:memory:"}, []string{"SQLITE_PATH names a database in memory"}},
 		{"too seldom", []string{"COORDINATOR_EVERY=61s"}, []string{"COORDINATOR_EVERY is more than a minute"}},
 		{"as seldom as can be", []string{"COORDINATOR_EVERY=1m"}, nil},
 		{"not a flag", []string{"DEMO=maybe"}, []string{"DEMO is neither 1 nor 0"}},
