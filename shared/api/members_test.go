@@ -225,7 +225,8 @@ func TestAMemberReadsTheAuditLog(t *testing.T) {
 	if err := json.Unmarshal(got.body, &did); err != nil || len(did.Items) != 1 {
 		t.Fatalf("the activity: %d %s", got.status, got.body)
 	}
-	if got = w.call(t, http.MethodGet, "/api/v1/audit", member, ""); got.status != 200 || !strings.Contains(string(got.body), did.Items[0].ID) {
+	got = w.call(t, http.MethodGet, "/api/v1/audit", member, "")
+	if got.status != 200 || !strings.Contains(string(got.body), did.Items[0].ID) {
 		t.Errorf("the audit log: %d %s", got.status, got.body)
 	}
 	if got = w.call(t, http.MethodGet, "/api/v1/secrets", member, ""); got.status != 403 {

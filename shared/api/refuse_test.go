@@ -275,7 +275,9 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		if got.Detail = slug.ReplaceAllString(got.Detail, `"default"`); got.Detail != `failure "`+id+`" is not in workspace "default"` {
 			t.Errorf("a failure, whose kind the path names, too: %s", got.Detail)
 		}
-		for path, body := range map[string]string{"GET /api/v1/coordinator/logs?workspace=" + id: "", "POST /api/v1/coordinator/recover": `{"workspaceId":"` + id + `"}`} {
+		for path, body := range map[string]string{
+			"GET /api/v1/coordinator/logs?workspace=" + id: "", "POST /api/v1/coordinator/recover": `{"workspaceId":"` + id + `"}`,
+		} {
 			method, at, _ := strings.Cut(path, " ")
 			if got := w.refused(t, 404, "not_found", method, at, body); got.Detail != "you belong to no workspace of this id" {
 				t.Errorf("%s: %s", path, got.Detail)

@@ -141,8 +141,9 @@ func TestAnEventsIDIsRefusedWhereItStands(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(t, llmtest.Writes("Hello."))
 		said := w.post(t, messages, `{"message":"Hi."}`, "X-Session-Id", "ann")
-		events := "/api/v1/chat/" + said.header.Get("X-Thread-Id") + "/executions/" + said.header.Get("X-Execution-Id") + "/events?user=ann&after="
-		response := "/v1/responses/resp_" + said.header.Get("X-Execution-Id") + "?stream=true&user=ann&starting_after="
+		thread, execution := said.header.Get("X-Thread-Id"), said.header.Get("X-Execution-Id")
+		events := "/api/v1/chat/" + thread + "/executions/" + execution + "/events?user=ann&after="
+		response := "/v1/responses/resp_" + execution + "?stream=true&user=ann&starting_after="
 		for path, at := range map[string]string{events: "query.after", response: "query.starting_after"} {
 			for last, at := range map[string]string{"": at, "soon": "header.Last-Event-ID"} {
 				got := w.call(t, http.MethodGet, path+"soon", site, "", "Last-Event-ID", last)
