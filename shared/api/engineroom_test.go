@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -189,6 +190,21 @@ func TestFailures(t *testing.T) {
 		w.refused(t, 409, "failed_again", http.MethodPost, path, shown)
 		if got := list(); len(got) != 2 {
 			t.Errorf("what nobody has seen was dismissed: %q", got)
+		}
+	})
+}
+
+// TestWhatAKillSwitchEndsDidNotFail: nobody has to look at a turn that was refused because the workspace is stopped.
+func TestWhatAKillSwitchEndsDidNotFail(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.must(t, 201, http.MethodPost, "/api/v1/kill-switches", `{"scope":"workspace"}`, nil)
+		var end turned
+		w.must(t, 200, http.MethodPost, operatePath, `{"message":"Hello."}`, &end)
+		if end.Status != "failed" || !strings.Contains(end.Reason, "kill switch") {
+			t.Errorf("it ended as %+v", end)
+		}
+		if got := listed(t, w, "/api/v1/failures", func(f struct{ Title string }) string { return f.Title }); len(got) != 0 {
+			t.Errorf("failures: %q", got)
 		}
 	})
 }

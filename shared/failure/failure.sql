@@ -1,5 +1,6 @@
 -- part: work
--- A task that failed is told by itself, and not by its executions. Of a subject the latest end counts.
+-- A task that failed is told by itself, and not by its executions. Of a subject the latest end counts. What a kill
+-- switch ended did not fail.
   SELECT 'task' AS kind, t.id, coalesce(t.failed_at, t.updated_at) AS at
     FROM agent_tasks t
    WHERE t.workspace_id = $1 AND t.status = 'FAILED'
@@ -7,6 +8,7 @@
   SELECT 'execution', e.id, coalesce(e.ended_at, e.updated_at)
     FROM executions e
    WHERE e.workspace_id = $1 AND e.status = 'failed' AND e.created_at > lk_plus((SELECT lk_now()), $4)
+     AND (e.result ->> 'switched') IS NULL
      AND (e.subject IS NULL
        OR e.subject NOT LIKE 'task:%'
       -- the index of the subjects finds it among the first

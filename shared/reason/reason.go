@@ -431,7 +431,7 @@ type Halt struct {
 // haltOf counts the halts of an execution, of which e has the result of the run before.
 func haltOf(e execution.Execution, out Outcome) Halt {
 	if out.Status != execution.Parked || !out.Halted {
-		return Halt{}
+		return Halt{Switched: out.Switched}
 	}
 	var before struct {
 		Steps int `json:"steps"`
