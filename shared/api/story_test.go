@@ -48,6 +48,7 @@ type story struct {
 	Executions               []struct {
 		ID, ParentExecutionID, Subject, Status, Surface string
 		TokenUsage                                      usage
+		CreatedAt                                       time.Time
 		EndedAt                                         *time.Time
 	}
 	Activities []item
@@ -126,6 +127,9 @@ func TestTheStoryOfABeat(t *testing.T) {
 		last := s.Activities[len(s.Activities)-1]
 		if last.SkillName != "heartbeat" || last.Status != "success" || last.ConversationID != done.TraceID || last.ExecutionID != done.ExecutionID {
 			t.Errorf("the last activity: %+v", last)
+		}
+		if first := s.Executions[0]; !s.StartedAt.Equal(first.CreatedAt) {
+			t.Errorf("the trace begins at %s, and its first execution at %s", s.StartedAt, first.CreatedAt)
 		}
 		if s.DurationMS < 0 || !s.EndedAt.Add(-time.Duration(s.DurationMS)*time.Millisecond).Round(time.Second).Equal(s.StartedAt.Round(time.Second)) {
 			t.Errorf("from %s to %s in %d ms", s.StartedAt, s.EndedAt, s.DurationMS)

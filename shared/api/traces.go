@@ -217,7 +217,11 @@ func (t *traceAnswer) span(total execution.Total, executions []execution.Executi
 		ends = append(ends, *total.EndedAt)
 	}
 	for _, a := range activities {
-		begins, ends = append(begins, a.CreatedAt.Add(-a.Duration)), append(ends, a.CreatedAt)
+		ends = append(ends, a.CreatedAt)
+		// A line may count what came before its execution, such as the wait for the lane.
+		if !slices.ContainsFunc(executions, func(e execution.Execution) bool { return e.ID == a.Execution }) {
+			begins = append(begins, a.CreatedAt.Add(-a.Duration))
+		}
 	}
 	for _, l := range held {
 		begins = append(begins, l.LockedAt)

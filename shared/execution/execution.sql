@@ -27,8 +27,11 @@ SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, $10, CAST($11 AS text),
        lk_now(), lk_now();
 
 -- name: Record
+-- It began when its lane was taken.
 INSERT INTO executions (workspace_id, id, agent, surface, trace_id, subject, slot, status, input, result, created_at, updated_at, ended_at)
-SELECT $1, $2, $3, $4, $5, $6, $7, 'completed', '{}', $8, n.now, n.now, n.now FROM (SELECT lk_now() AS now) AS n;
+SELECT $1, $2, $3, $4, $5, $6, $7, 'completed', '{}', $8, l.locked_at, n.now, n.now
+  FROM (SELECT lk_now() AS now) AS n
+  JOIN agent_locks l ON l.workspace_id = $1 AND l.lane = $6;
 
 -- name: Resume
 -- To wait for a person is no attempt. Only what was running has been cut off.

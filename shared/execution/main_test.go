@@ -25,7 +25,7 @@ type world struct {
 	dbtest.Env
 	runs  *execution.Store
 	lanes *lane.Store
-	q     struct{ Become, FromTheFuture db.Query }
+	q     struct{ Become, HeldFor, FromTheFuture db.Query }
 }
 
 func newWorld(t testing.TB, e dbtest.Env) world {
