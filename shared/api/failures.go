@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -21,10 +22,15 @@ type openFailure struct {
 	Why     string       `json:"why"`
 	At      time.Time    `json:"at"`
 	TraceID trace.ID     `json:"traceId,omitempty"`
+
+	ThreadID string `json:"threadId,omitempty" format:"uuid" doc:"Of a message: its conversation, in which it can be sent again"`
 }
 
 func openFailureOf(f failure.Failure) openFailure {
 	item := openFailure{Kind: f.Kind, ID: f.ID, Title: f.Title, Why: f.Why, At: f.At.UTC(), TraceID: f.Trace}
+	if id, is := strings.CutPrefix(f.Order, threadKey); is {
+		item.ThreadID = id
+	}
 	if f.Kind == failure.Execution {
 		item.Title = surfaceName(f.Surface) + ": " + cmp.Or(overview.Title(f.Input), overview.LabelOf(lane.Name(f.Title)), f.Title)
 	}

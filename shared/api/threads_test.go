@@ -217,6 +217,11 @@ func TestAMessageIsSentAgain(t *testing.T) {
 		if p := w.refused(t, 409, "message_status", http.MethodPost, path+"/send", message); p.PresentStatus != "failed" {
 			t.Errorf("sent twice, it is %+v", p)
 		}
+		type failed struct{ ID, Kind, ThreadID string }
+		found := listed(t, w, "/api/v1/failures", func(f failed) string { return f.Kind + " " + f.ID + " of " + f.ThreadID })
+		if !slices.Equal(found, []string{"message " + sent.MessageID + " of " + th.ID}) {
+			t.Errorf("what failed: %q", found)
+		}
 		said.err = nil
 		resend := path + "/outbox/" + sent.MessageID + "/resend"
 		var again sentTold

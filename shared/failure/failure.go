@@ -37,6 +37,7 @@ type Failure struct {
 	Why     string
 	At      time.Time
 	Trace   trace.ID
+	Order   string          // the order key of a message or a webhook to an endpoint
 	Surface trace.Surface   // of an execution
 	Input   json.RawMessage // of an execution
 }
@@ -78,7 +79,7 @@ func (s *Store) Look(b *db.Batch, limit int) *Look {
 func (s *Store) look(b *db.Batch, into *Look, after db.Position, limit int) {
 	b.Each(db.Append(&into.Items, func(scan db.Scan, f *Failure) error {
 		return scan(&f.Kind, &f.ID, db.Optional(&f.Title), db.Optional(&f.Why), &f.At, db.Optional(&f.Trace),
-			db.Optional(&f.Surface), &f.Input, &into.Count)
+			db.Optional(&f.Order), db.Optional(&f.Surface), &f.Input, &into.Count)
 	}), s.q.Open, append(after.Args(), -lately.Milliseconds(), min(limit, maxLimit), MaxCount)...)
 }
 

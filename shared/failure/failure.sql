@@ -72,7 +72,8 @@ WITH failed AS (
    LIMIT $5
 )
 SELECT s.kind, s.id, substr(coalesce(t.title, e.subject, e.agent, o.payload ->> 'body', o.topic, i.source || ': ' || i.event), 1, 200),
-       substr(coalesce(t.last_error, e.error, o.last_error, i.error), 1, 500), s.at, coalesce(e.trace_id, o.trace_id, i.trace_id), e.surface, e.input,
+       substr(coalesce(t.last_error, e.error, o.last_error, i.error), 1, 500), s.at, coalesce(e.trace_id, o.trace_id, i.trace_id), o.order_key,
+       e.surface, e.input,
        (SELECT count(*) FROM (SELECT 1 FROM open LIMIT $6) AS n)
   FROM shown s
   LEFT JOIN agent_tasks t ON s.kind = 'task' AND t.workspace_id = $1 AND t.id = s.id

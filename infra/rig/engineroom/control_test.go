@@ -6,13 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
 
 // controlTests are the tests of Lanes, Threads, Skills, Spend, Webhooks and the pages of the workspace.
 var controlTests = []func(*room){
-	laneReleased, threadUnlocked, healUndone, skillStopped, skillFilters, budgetsMoved, webhookIn, webhookOut, memberAudited, keysAndSecrets, settingsChanged,
+	laneReleased, threadUnlocked, sendsAgain, healUndone, skillStopped, skillFilters, budgetsMoved, webhookIn, webhookOut, memberAudited, keysAndSecrets, settingsChanged,
 }
 
 type fields map[string]any
@@ -111,6 +112,21 @@ func threadUnlocked(r *room) {
 	r.until(`!document.querySelector(".msg.ghost") && ` + says(".msg.out", "See you on Monday."))
 	r.use(says(".seg button", "Stale"))
 	r.until(`location.search === "?lock=stale"`)
+}
+
+// sendsAgain: a message that has failed, or of which nobody knows, may be sent again, and no other.
+func sendsAgain(r *room) {
+	var t struct{ ID string }
+	r.ask(http.MethodPost, "/threads", fields{"channel": "log", "address": "room-eve"}, &t)
+	r.open("overview")
+	r.must(r.Before(r.ctx, noting+`;window.answer = (url) => /\/outbox[?]/.test(url) ? Promise.resolve(new Response(JSON.stringify({nextCursor: null, items: [
+		["failed"], ["uncertain"], ["expired", "2026-01-02T03:04:05Z"], ["uncertain", "2026-01-02T03:04:05Z"], ["dead"]].map(([status, expiresAt], i) => (
+		{id: String(i), body: status + (expiresAt ? " too late" : ""), status, attempts: 1, dueAt: "2026-01-02T03:04:05Z", createdAt: "2026-01-02T03:04:05Z", expiresAt}))}))) : undefined`))
+	r.open("threads/" + t.ID)
+	r.until(`document.querySelectorAll(".msg.unsent").length === 5`)
+	if may := eval[[]string](r, `[...document.querySelectorAll(".msg.unsent")].filter(e => e.querySelector("button")).map(e => e.querySelector(".text").textContent).sort()`); !slices.Equal(may, []string{"failed", "uncertain"}) {
+		r.Errorf("may be sent again: %q", may)
+	}
 }
 
 // A skill that self-healing disabled is enabled again by a person.

@@ -116,7 +116,8 @@ func failures(r *room) {
 	r.must(r.Eval(r.ctx, noting, nil))
 	r.must(r.Eval(r.ctx, `(() => {
 		const of = (status, body) => Promise.resolve(new Response(JSON.stringify(body), {status}));
-		window.failed = [{kind: "task", id: "one", title: "Mow the lawn behind the house before the visitors of Saturday morning come", why: "no fuel", at: "2026-01-02T03:04:05Z"}];
+		window.failed = [{kind: "task", id: "one", title: "Mow the lawn behind the house before the visitors of Saturday morning come", why: "no fuel", at: "2026-01-02T03:04:05Z"},
+			{kind: "message", id: "two", title: "See you on Monday", why: "no such number", at: "2026-01-02T03:04:05Z", traceId: "op_0mh8c1v2q_a7x2p1k9d4", threadId: "three"}];
 		window.dismissed = [];
 		window.answer = (url) => {
 			if (url.endsWith("/dismiss")) {
@@ -130,6 +131,7 @@ func failures(r *room) {
 	})()`, nil))
 	r.press("g", "f")
 	r.until(row("Mow the lawn") + `.querySelector('a[href$="engine/tasks/one"]')`)
+	r.until(row("See you on Monday") + `.querySelector('a[href$="engine/threads/three"]')`) // where it can be sent again
 	// A phone shows the whole title, the reason under it, and what can be done, which a mouse finds by hovering.
 	r.must(r.Resize(r.ctx, browser.Phone))
 	r.until(`(e => innerWidth === 390 && e.querySelector("a").scrollWidth <= e.querySelector("a").clientWidth && e.querySelector("small")?.offsetHeight > 0

@@ -590,6 +590,7 @@ export interface OpenFailure {
   at: string;
   id: string;
   kind: "task" | "execution" | "message" | "delivery";
+  threadId?: string;
   title: string;
   traceId?: string;
   why: string;

@@ -71,4 +71,4 @@ export function keep(): void {
 
 /** whereOf is the page on which one sees what failed. */
 export const whereOf = (f: OpenFailure): string =>
-  f.kind === "task" ? "tasks/" + seg(f.id) : f.traceId ? "traces/" + seg(f.traceId) : f.kind === "delivery" ? "webhooks/" + seg(f.id) : f.kind === "message" ? "threads" : "activity?status=error";
+  f.kind === "task" ? "tasks/" + seg(f.id) : f.threadId ? "threads/" + seg(f.threadId) : f.traceId ? "traces/" + seg(f.traceId) : f.kind === "delivery" ? "webhooks/" + seg(f.id) : "activity?status=error";

@@ -1,3 +1,4 @@
+import { serverNow } from "../../app/api";
 import type { MessageItem, OutgoingItem, ThreadExplanation, ThreadItem, ThreadLock } from "../../app/api.gen";
 
 export type Lock = ThreadLock;
@@ -16,8 +17,8 @@ export const stateOf = (t: { lock?: Lock | null }) => (!t.lock ? "free" : t.lock
 // waits says whether a message may still be sent by itself.
 export const waits = (m: Outgoing) => ["queued", "ready", "sending"].includes(m.status);
 
-// resendable are the messages that a person may send again.
-export const resendable = (m: Outgoing) => ["failed", "uncertain", "expired"].includes(m.status);
+// resendable are the messages that a person may send again, while they have not expired.
+export const resendable = (m: Outgoing) => ["failed", "uncertain"].includes(m.status) && !(m.expiresAt && Date.parse(m.expiresAt) < serverNow());
 
 // ordinal writes a position: 1st, 2nd, 11th.
 export function ordinal(n: number): string {
