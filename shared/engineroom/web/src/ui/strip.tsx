@@ -14,7 +14,6 @@ export interface Mark {
   tone: Tone; // done is slate: colour means that something is to be seen
   title: string;
   to?: string; // the page that it leads to
-  dot?: boolean; // it changed nothing
   words?: string; // written onto a long mark
 }
 
@@ -61,7 +60,6 @@ export function Strip({ rows, span, label, due, height = 40, thick = 10, gutter 
     const end = of.end ?? now;
     if (end < now - span || !width) return [];
     const a = Math.max(left, x(of.start)), b = Math.max(a + 2.5, Math.min(x(end), width - 12)), middle = i * height + height / 2;
-    if (of.dot) return [{ x: (a + b) / 2 - 1.5, y: middle - 1.5, w: 3, h: 3, of }];
     const h = of.tone === "failed" ? Math.max(14, thick) : thick;
     return [{ x: a, y: middle - h / 2, w: b - a, h, of }];
   })), [rows, now, width]);
@@ -91,8 +89,7 @@ export function Strip({ rows, span, label, due, height = 40, thick = 10, gutter 
           {shapes.length <= mostElements && shapes.map(({ of, x, y, w, h }, n) => (
             <g key={n} data-to={of.to}>
               <title>{of.title}</title>
-              {of.dot ? <circle cx={x + 1.5} cy={y + 1.5} r="1.5" fill="var(--line-3)" />
-                : <rect x={x} y={y} width={w} height={h} rx="2" fill={of.tone === "person" ? "url(#hatch)" : colour(of, (name) => `var(--${name})`)} stroke={borders[of.tone] && `var(--${borders[of.tone]})`} />}
+              <rect x={x} y={y} width={w} height={h} rx="2" fill={of.tone === "person" ? "url(#hatch)" : colour(of, (name) => `var(--${name})`)} stroke={borders[of.tone] && `var(--${borders[of.tone]})`} />
               {of.words && w > 60 && <text class="in" x={x + 6} y={y + h / 2 + 4}>{cut(of.words, Math.floor((w - 12) / 7))}</text>}
             </g>
           ))}
@@ -132,11 +129,11 @@ function Drawn({ shapes, left, width, height }: { shapes: Shape[]; left: number;
       return known.get(name)!;
     };
     for (const { of: m, x, y, w, h } of shapes) {
-      const fill = m.dot ? named("line-3") : colour(m, named), border = borders[m.tone];
+      const fill = colour(m, named), border = borders[m.tone];
       c.beginPath();
       c.roundRect(x, y, w, h, 2);
       if (fill !== "none") { c.fillStyle = fill; c.fill(); }
-      if (border && !m.dot) { c.strokeStyle = named(border); c.stroke(); }
+      if (border) { c.strokeStyle = named(border); c.stroke(); }
     }
   }, [shapes, left, width, height, now]);
   const under = (e: MouseEvent): Mark | undefined => {

@@ -43,7 +43,7 @@ function rowsOf(holds: Past[]): (StripRow & { key: string })[] {
     row.marks.push(markOf(h));
     by.set(h.lane, row);
   }
-  const first = ["heartbeat", "operate", "coordinator"];
+  const first = ["heartbeat", "operate"];
   const rank = (l: string) => (first.indexOf(l) + 1 || 9);
   return [...by.values()].sort((a, b) => rank(a.key) - rank(b.key) || a.key.localeCompare(b.key));
 }
@@ -53,7 +53,7 @@ function markOf(h: Past): Mark {
   const end = h.endedAt ? Date.parse(h.endedAt) : null;
   const lasted = end === null ? "" : `, ${fmt.duration(end - start)}`;
   return {
-    start, end, tone: toneOf(h), dot: h.surface === "coordinator" && h.changed === false,
+    start, end, tone: toneOf(h),
     title: `${h.lane}: ${holderName(h.holder)}, ${fmt.clock(start)}${lasted}, ${h.ended}${h.status ? `, ${h.status}` : ""}`,
     to: h.traceId && `traces/${h.traceId}`, words: h.agent || holderName(h.holder),
   };

@@ -21,7 +21,7 @@ import { Burn } from "./burn";
 import type { TaskItem } from "../../app/api.gen";
 
 const phases = ["heal", "plan", "automate", "advance", "reflect", "remember"];
-const surfaces = ["heartbeat", "operate", "chat", "webhook", "worker", "coordinator"];
+const surfaces = ["heartbeat", "operate", "chat", "webhook", "worker"]; // a cycle of the coordinator is no run
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 const pageOf: Record<string, string> = { objective: "objectives", automation: "automations", task: "tasks", execution: "traces", thread: "threads", lane: "lanes" };
@@ -207,7 +207,7 @@ function Runs({ o }: { o: Overview }) {
       const tone = toneOf("execution", t.status);
       return {
         start: +new Date(t.startedAt), end: t.endedAt ? +new Date(t.endedAt) : tone === "active" || tone === "person" ? null : +new Date(t.startedAt) + 1000,
-        tone, to: "traces/" + t.traceId, dot: name === "coordinator" && tone === "done",
+        tone, to: "traces/" + t.traceId,
         title: `${name} ${fmt.clock(t.startedAt)} · ${t.status}${t.title ? " · " + t.title : ""}`,
       };
     }),
