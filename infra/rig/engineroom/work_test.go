@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
+	"github.com/lanekeeper/lanekeeper/infra/rig/engineroom"
 )
 
 // workTests are the tests of Tasks, Agents, Objectives, Automations, Approvals and Memory.
 var workTests = []func(*room){
-	whyATaskWaits, cancelATaskWithItsDependents, filtersOfTasks, createATaskByKeyboard, manyTasksAtOnce,
+	whyATaskWaits, namesInTheLog, cancelATaskWithItsDependents, filtersOfTasks, createATaskByKeyboard, manyTasksAtOnce,
 	approvals, failedCall, decidedElsewhere, objectives, automations, agents, memories, emptyPanels,
 }
 
@@ -72,6 +73,22 @@ func whyATaskWaits(r *room) {
 	r.until(says(".det h2", "Count the ice creams"))
 	r.click(one(".det .shut"))
 	r.until(`location.pathname === "/engine/tasks" && !document.querySelector(".det h2")`)
+}
+
+// namesInTheLog: what an agent did to a task stands under the agent's name.
+func namesInTheLog(r *room) {
+	var made struct{ ID, Token string }
+	r.ask(http.MethodPut, "/agents/00000000-0000-7000-8000-00000000c0de", map[string]any{"name": "gardener", "capabilities": []string{"garden"}}, &made)
+	id := r.task("Rake the leaves", map[string]any{"metadata": map[string]any{"requiredCapabilities": []string{"garden"}}})
+	gardener := &engineroom.Product{URL: r.URL, Token: made.Token}
+	r.must(gardener.Ask(r.ctx, http.MethodPost, "/agents/"+made.ID+"/claim", map[string]any{}, nil))
+	r.must(gardener.Ask(r.ctx, http.MethodPost, "/agent-tasks/"+id+"/fail", map[string]any{"attempt": 1, "error": "the rake broke", "retryable": false}, nil))
+	r.open("tasks/" + id)
+	r.until(`document.querySelectorAll(".log li").length > 1`)
+	r.until(says(".search ~ .choose option", "gardener")) // the names come a little later
+	if who := eval[[]string](r, `[...document.querySelectorAll(".log li .muted")].map(e => e.textContent)`); who[0] != "gardener" {
+		r.Errorf("the log, the latest first, is of %q", who)
+	}
 }
 
 // Cancelling names the tasks that fail with it.

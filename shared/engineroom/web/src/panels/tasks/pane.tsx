@@ -7,7 +7,7 @@ import { archive, cancel, pause, resume, retry } from "./actions";
 import { attemptsOf } from "./attempts";
 import { TaskForm } from "./form";
 import { Dependencies } from "./graph";
-import { dependency, full, plain } from "./text";
+import { actor, dependency, full, plain } from "./text";
 import { isOpen, statusOf, toneOfLevel, type LogRow, type Reason, type Task, type Why } from "./types";
 
 /** TaskPane shows one task: why it does not run, its graph, facts, attempts and log. */
@@ -61,7 +61,7 @@ function Body({ t, names, reload, close }: { t: Task; names: Map<string, string>
           ["Estimate", estimate ? <>{fmt.tokens(estimate)} tokens</> : t.estimatedDurationMinutes ? fmt.duration(t.estimatedDurationMinutes * 60_000) : null],
           ["Expected", t.estimatedCompletionAt && isOpen(t) ? <Time at={t.estimatedCompletionAt} /> : null],
           ["Retries", <>{t.retryCount} of {t.maxRetries} <span class="muted">· backoff {t.retryBackoffSeconds} s</span></>],
-          ["Created", <><Time at={t.createdAt} /> <span class="muted">by {t.createdBy}</span></>],
+          ["Created", <><Time at={t.createdAt} /> <span class="muted">by {actor(t.createdBy, names)}</span></>],
           ["Ended", t.completedAt || t.failedAt ? <Time at={t.completedAt ?? t.failedAt} /> : null],
           ["Thread", t.threadId ? <a class="link mono" href={href("threads/" + seg(t.threadId))}>{fmt.short(t.threadId)}</a> : null],
           ["Trust", t.outside ? <span class="st warn"><Glyph tone="warn" />Text from outside is in it</span> : null],
@@ -96,7 +96,7 @@ function Body({ t, names, reload, close }: { t: Task; names: Map<string, string>
                   <li key={row.id}>
                     <time dateTime={row.createdAt} title={fmt.full(row.createdAt)}>{fmt.time(row.createdAt)}</time>
                     <Glyph tone={row.newStatus ? toneOf("task", row.newStatus) : toneOfLevel(row.level)} />
-                    <span><span class="sr">{row.level} </span>{plain(row.message)} <span class="muted">{row.actor}</span>{row.traceId && <> <TraceLink id={row.traceId} keep={8} /></>}
+                    <span><span class="sr">{row.level} </span>{plain(row.message)} <span class="muted">{actor(row.actor, names)}</span>{row.traceId && <> <TraceLink id={row.traceId} keep={8} /></>}
                       {row.stackTrace && <details><summary>Stack</summary><pre>{row.stackTrace}</pre></details>}</span>
                   </li>
                 ))}

@@ -1,6 +1,12 @@
 import { fmt } from "../../app/fmt";
 import { reasonTitle } from "./types";
 
+/** actor names who did something: an agent by its name where that is known. */
+export function actor(by: string, names: Map<string, string>): string {
+  const id = /^agent:(.+)$/.exec(by)?.[1];
+  return id ? names.get(id) ?? "agent " + fmt.short(id, 8) : by;
+}
+
 const ids = / \([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\)/g;
 const times = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g;
 
