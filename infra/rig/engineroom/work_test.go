@@ -398,10 +398,18 @@ func automations(r *room) {
 	r.until(`!document.querySelector("dialog[open]")`)
 }
 
+// hintsApart waits until the hints in the open dialog leave room for the ring of the field above them.
+func (r *room) hintsApart() {
+	r.Helper()
+	r.until(`(all => all.length > 0 && all.every(e => e.getBoundingClientRect().top - e.previousElementSibling.getBoundingClientRect().bottom >= 5))(
+		[...document.querySelectorAll("dialog[open] .field:not(.check) > small")])`)
+}
+
 func agents(r *room) {
 	r.open("agents")
 	r.click(button("Register agent"))
 	r.asks("Register an agent")
+	r.hintsApart()
 	r.write("juggler")
 	r.press("Tab")
 	r.write("balls, clubs")

@@ -86,7 +86,7 @@ function FormDialog<R>({ title, text, fields, action, danger, submit, end }: For
         ))}
         {wrong && <p class="err" role="alert">{wrong}</p>}
         <div class="foot">
-          <button class="btn" type="button" onClick={() => { dialog.current?.close(); end(null); }}>Keep as it is</button>
+          <button class="btn" type="button" onClick={() => { dialog.current?.close(); end(null); }}>Cancel</button>
           <button class={danger ? "btn danger solid" : "btn primary"} disabled={busy}>{action}</button>
         </div>
       </form>

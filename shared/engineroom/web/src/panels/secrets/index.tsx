@@ -17,7 +17,7 @@ export default function Secrets() {
       <PageHead title="Secrets" acts={add}>Values that skills and webhooks use by name. They are sealed: nothing reads them back, this page neither.</PageHead>
       <Panel title="Secrets" note={secrets.data && fmt.count(secrets.data.items.length) + (secrets.more ? "+" : "")}>
           <Shown of={secrets} what="The secrets">
-            {({ items }) => !items.length ? <Empty title="No secret yet" action={add}>Configurations refer to a secret by its name, as in {'{"$secret": "shop_token"}'}.</Empty>
+            {({ items }) => !items.length ? <Empty title="No secret yet" command="bin/lanekeeper secrets set shop_token < token.txt" action={add}>Configurations refer to a secret by its name, as in {'{"$secret": "shop_token"}'}.</Empty>
               : <div class="scroll"><table class="tbl" aria-label="Secrets">
                   <thead><tr><th>Name</th><th class="r hide-p">Created</th><th class="r">Got its value</th><th><span class="sr">Actions</span></th></tr></thead>
                   <tbody>{items.map((s) => (
