@@ -30,6 +30,8 @@ func frame(r *room) {
 	r.press("g", "t")
 	r.until(`location.pathname === "/engine/traces" && document.title.includes("Traces") && document.activeElement.id === "main"`)
 	r.until(one(".live.live"))
+	// Who is signed in, and with which role, is not cut off.
+	r.until(says(".who .name", "Owner") + ` && [...document.querySelectorAll(".who .name, .who .name *")].every(e => e.scrollWidth <= e.clientWidth)`)
 	r.press("[")
 	r.until(one(".app.folded"))
 	r.press("[")

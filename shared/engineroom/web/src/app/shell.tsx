@@ -188,7 +188,7 @@ function Workspace() {
       <button type="button" class="who-b" aria-haspopup="true" aria-expanded={open} onClick={() => set(!open)}>
         <span class="sr">Workspace menu: </span>
         <span class="av" aria-hidden="true">{letter(name)}</span>
-        <span class="trunc name"><b>{name}</b>{role && <> · {role}</>}</span>
+        <span class="trunc name"><b class="trunc">{name}</b>{role && <small>{role}</small>}</span>
         {here && <span class="tag">{here.slug}</span>}
       </button>
       {open && (
