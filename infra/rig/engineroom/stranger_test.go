@@ -12,7 +12,7 @@ import (
 // strangerTests are those of people who see the page for the first time, or may do little, and of what
 // goes wrong.
 var strangerTests = []func(*room){
-	strangersWalk, inAnotherWorkspace, nothingIsCutOff, aTurnThatFails, asAMember, listsReadOn, exportsForSpreadsheets, panelsThatFail,
+	strangersWalk, inAnotherWorkspace, nothingIsCutOff, aTurnThatFails, asAMember, listsReadOn, exportsForSpreadsheets, panelsThatFail, nobodyKnown,
 	panelsThatAreLate, oddAddresses,
 }
 
@@ -298,6 +298,21 @@ func panelsThatFail(r *room) {
 		r.until(says("#main [role=alert]", "Something broke") + ` && [...document.querySelectorAll("#main [role=alert] button")].some(b => b.textContent === "Try again")`)
 		r.must(r.Eval(r.ctx, `window.refusing = false`, nil))
 		r.must(r.Eval(r.ctx, `[...document.querySelectorAll("#main [role=alert] button")].filter(b => b.textContent === "Try again").forEach(b => b.click())`, nil))
+		r.until(`!document.querySelector("#main [role=alert]")`)
+		r.settles()
+	}
+}
+
+// nobodyKnown: where it can't be told who is signed in, each page says why, and has its data once there is an answer.
+func nobodyKnown(r *room) {
+	r.open("overview")
+	r.must(r.Before(r.ctx, noting+`;window.answer = (url) => /\/me$/.test(url) && !window.released ? Promise.resolve(new Response(
+		JSON.stringify({title: "Unavailable", status: 503, code: "unavailable", detail: "The database does not answer"}), {status: 503})) : undefined`))
+	for _, page := range []string{"secrets", "tasks"} {
+		r.must(r.Goto(r.ctx, r.URL+"/engine/"+page))
+		r.until(says("#main [role=alert]", "The database does not answer"))
+		r.must(r.Eval(r.ctx, `window.released = true`, nil))
+		r.use(says("#main [role=alert] button", "Try again"))
 		r.until(`!document.querySelector("#main [role=alert]")`)
 		r.settles()
 	}

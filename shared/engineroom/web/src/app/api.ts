@@ -23,6 +23,9 @@ export const signedOut = signal(false);
 /** me is who is signed in; null until it is known. */
 export const me = signal<Me | null>(null);
 
+/** unknown is why it is not known who is signed in. */
+export const unknown = signal<Error | null>(null);
+
 let asking: Promise<void> | null = null;
 
 /**
@@ -30,8 +33,12 @@ let asking: Promise<void> | null = null;
  * for that workspace, whichever another tab chooses.
  */
 export function known(): Promise<void> {
-  asking ??= json<Me>("GET", "/me", {}).then((who) => { me.value = who; }, (error: unknown) => {
+  asking ??= json<Me>("GET", "/me", {}).then((who) => {
+    me.value = who;
+    unknown.value = null;
+  }, (error: unknown) => {
     asking = null;
+    unknown.value = error as Error;
     throw error;
   });
   return asking;

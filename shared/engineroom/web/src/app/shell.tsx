@@ -8,7 +8,7 @@ import { Glyph, Icon } from "../ui/icon";
 import { Countdown } from "../ui/marks";
 import { Failed, Loading, NotAllowed } from "../ui/states";
 import { toast, Toasts } from "../ui/toast";
-import { api, can, me, Problem, serverNow, signedOut } from "./api";
+import { api, can, known as who, me, Problem, serverNow, signedOut, unknown } from "./api";
 import { base, href } from "./base";
 import { fmt, second } from "./fmt";
 import { single, useKeys } from "./keys";
@@ -272,7 +272,8 @@ function Current() {
   }, [n]);
   if (!known) return <div class="page"><header><h1>There is no such page</h1></header><section class="panel"><div class="empty"><b>{page}</b><span>The address may be mistyped.</span><a class="btn" href={href("overview")}>Overview</a></div></section></div>;
   if (broken || failed) return <div class="page"><header><h1>{known.title}</h1></header><section class="panel"><Failed error={(broken ?? failed) as Error} retry={() => location.reload()} what={known.title} /></section></div>;
-  if (known.needs && !me.value) return <div class="page"><header><h1>{known.title}</h1></header><Loading /></div>;
+  // The first answer also tells the server's time, by which panels read.
+  if (!me.value) return <div class="page"><header><h1>{known.title}</h1></header>{unknown.value ? <section class="panel"><Failed error={unknown.value} what={known.title} retry={() => void who().catch(() => {})} /></section> : <Loading />}</div>;
   if (known.needs && !can(known.needs)) return <div class="page"><header><h1>{known.title}</h1></header><section class="panel"><NotAllowed /></section></div>;
   const Panel = loaded.get(page);
   if (!Panel) return <div class="page"><header><h1>{known.title}</h1></header><Loading /></div>;
