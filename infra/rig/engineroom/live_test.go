@@ -2,7 +2,9 @@ package engineroom_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
 )
@@ -10,7 +12,7 @@ import (
 // liveTests are the tests of what the page does while things happen, and while it can't hear of them; and of
 // its types.
 var liveTests = []func(*room){types, nothingIsMissedAtFirst, typedTextStays, readsAnewBehindTheFirst, readsWhatIsNew, dismissedElsewhere,
-	pollsWithoutAStream, topBarFits}
+	pollsWithoutAStream, topBarFits, wrongClock}
 
 // intercepted lets the test answer requests, or hold them back, from the first one on.
 const intercepted = `(() => {
@@ -180,4 +182,45 @@ func topBarFits(r *room) {
 		r.Errorf("%d requests were refused before the page said so", n)
 	}
 	fits()
+}
+
+// fast makes the clock of the browser an hour fast.
+const fast = `(() => {
+	const Right = Date, now = () => Right.now() + 3_600_000;
+	window.Date = class extends Right {
+		constructor(...of) { super(...(of.length ? of : [now()])); }
+		static now() { return now(); }
+	};
+})();`
+
+// wrongClock: the page goes by the server's clock, whatever that of the browser says.
+func wrongClock(r *room) {
+	r.ask(http.MethodPost, "/api-keys", fields{"name": "half an hour", "role": "MEMBER", "scopes": []string{"*:read"},
+		"expiresAt": time.Now().Add(30 * time.Minute).UTC().Format(time.RFC3339)}, nil)
+	r.open("overview")
+	r.must(r.Before(r.ctx, intercepted+";"+fast))
+	r.open("keys")
+	r.until(rowWith("half an hour"))
+	if is := eval[string](r, rowWith("half an hour")+`.textContent`); !strings.Contains(is, "Valid") {
+		r.Errorf("a key of the next half an hour: %s", is)
+	}
+	r.open("audit?since=-1h&action=api_key.create")
+	r.until(`!document.querySelector("#main [aria-busy=true]") && document.querySelector("#main .empty, #main tbody tr")`)
+	if !eval[bool](r, `!!`+rowWith("api_key.create")) {
+		r.Error("of the last hour is missing what was done just now")
+	}
+	r.open("activity?since=-1h&q=api_key.create")
+	r.until(`!document.querySelector("#main [aria-busy=true]") && document.querySelector("#main .empty, #main tbody tr")`)
+	if !eval[bool](r, `!!`+rowWith("api_key.create")) {
+		r.Error("of the activity of the last hour is missing what was done just now")
+	}
+	r.until(one(".live.live"))
+	r.must(r.Eval(r.ctx, `window.answer = (url) => /\/events/.test(url) ? new Response("{}", {status: 502}) : undefined;
+		window.dispatchEvent(new Event("offline")); window.dispatchEvent(new Event("online"))`, nil))
+	r.until(says(".stale", "Not live since"))
+	var hour int
+	r.must(r.Eval(r.ctx, `Number(/since (\d\d):/.exec(document.querySelector(".stale").textContent)[1])`, &hour))
+	if now := eval[int](r, `new Date(Date.now() - 3_600_000).getHours()`); hour != now && hour != (now+23)%24 {
+		r.Errorf("not live since %d h, and it is %d h", hour, now)
+	}
 }

@@ -89,7 +89,7 @@ function Stale() {
   if (c.mode !== "stale") return null;
   const left = Math.max(0, Math.ceil((c.retryAt - Date.now()) / 1000));
   return (
-    <div class="stale" role="status">Not live since {fmt.clock(c.since)}.<span aria-hidden="true">{left ? ` Next try in ${left} s.` : " Trying …"}</span>
+    <div class="stale" role="status">Not live since {fmt.clock(serverNow() - (Date.now() - c.since))}.<span aria-hidden="true">{left ? ` Next try in ${left} s.` : " Trying …"}</span>
       <button type="button" class="btn sm" onClick={retryNow}>Try now</button>
     </div>
   );

@@ -1,5 +1,5 @@
 import { usePages } from "../../app/pages";
-import { Choose, Empty, Failed, Filtered, Filters, fmt, List, Loading, Outputs, PageHead, Panel, setQuery, Time, TraceLink, useQuery } from "../../ui";
+import { Choose, Empty, Failed, Filtered, Filters, fmt, List, Loading, Outputs, PageHead, Panel, serverNow, setQuery, Time, TraceLink, useQuery } from "../../ui";
 import "./audit.css";
 import type { AuditItem } from "../../app/api.gen";
 
@@ -11,7 +11,7 @@ const spans = [["-24h", "Last 24 h"], ["-168h", "Last 7 days"], ["-720h", "Last 
 function since(relative: string | null): string | null {
   const hours = /^-(\d+)h$/.exec(relative ?? "");
   if (!hours) return relative;
-  return new Date(Math.floor(Date.now() / 60_000) * 60_000 - Number(hours[1]) * 3_600_000).toISOString();
+  return new Date(Math.floor(serverNow() / 60_000) * 60_000 - Number(hours[1]) * 3_600_000).toISOString();
 }
 
 // Audit shows what people changed: who, what, when and why.

@@ -1,7 +1,7 @@
 import "./console.css";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { api, can, Problem, send } from "../../app/api";
+import { api, can, Problem, send, serverNow } from "../../app/api";
 import { href } from "../../app/base";
 import { fmt } from "../../app/fmt";
 import { useResource } from "../../app/resource";
@@ -62,24 +62,24 @@ function heard(id: number, event: string, key: string, data: Record<string, unkn
     const call = data as unknown as Call;
     change(id, (t) => {
       const known = t.calls.find((c) => c.callId === call.callId);
-      const ended = call.status === "started" || call.status === "waiting" ? undefined : Date.now();
+      const ended = call.status === "started" || call.status === "waiting" ? undefined : serverNow();
       return known
         ? { ...t, calls: t.calls.map((c) => (c === known ? { ...c, ...call, ended } : c)) }
-        : { ...t, calls: [...t.calls, { ...call, began: Date.now(), ended }] };
+        : { ...t, calls: [...t.calls, { ...call, began: serverNow(), ended }] };
     });
   } else if (event === "done") {
     thread.value = text("threadId") ?? thread.value;
     const usage = data.usage as { totalTokens?: number } | undefined;
     change(id, (t) => ({
       ...t, answer: text("answer"), status: text("status"), reason: text("reason"), traceId: text("traceId") ?? t.traceId, executionId: text("executionId"),
-      tokens: usage?.totalTokens, ended: Date.now(),
+      tokens: usage?.totalTokens, ended: serverNow(),
     }));
   }
 }
 
 async function say(question: string, multitask?: string): Promise<void> {
   const id = ++count;
-  turns.value = [...turns.value, { id, question, began: Date.now(), calls: [], pieces: [] }];
+  turns.value = [...turns.value, { id, question, began: serverNow(), calls: [], pieces: [] }];
   const stop = (reading = new AbortController());
   try {
     const response = await send("POST", "/operate", {
@@ -108,7 +108,7 @@ async function say(question: string, multitask?: string): Promise<void> {
         if (event && data) heard(id, event, key, JSON.parse(data) as Record<string, unknown>);
       }
     }
-    change(id, (t) => (t.ended ? t : { ...t, ended: Date.now(), stopped: true }));
+    change(id, (t) => (t.ended ? t : { ...t, ended: serverNow(), stopped: true }));
   } catch (error) {
     const said = error instanceof Problem ? error.message : stop.signal.aborted ? "" : String(error);
     change(id, (t) => (t.ended ? t : { ...t, ended: Date.now(), error: said || undefined, stopped: stop.signal.aborted, traceId: t.traceId ?? (error instanceof Problem ? error.traceId : undefined) }));

@@ -1,4 +1,4 @@
-import { Ago, api, can, confirm, Empty, fmt, type Page, More, Outputs, PageHead, Panel, Said, Shown, Tag, Time, toast } from "../../ui";
+import { Ago, api, can, confirm, Empty, fmt, type Page, More, Outputs, PageHead, Panel, Said, serverNow, Shown, Tag, Time, toast } from "../../ui";
 import { useWhole } from "../../app/whole";
 import { form } from "../../ui/form";
 import { showOnce } from "../../ui/once";
@@ -42,7 +42,7 @@ function Table({ keys, site, may, done }: { keys: Key[]; site: boolean; may: boo
       <tbody>{keys.map((k) => (
         <tr key={k.id}>
           <td><b>{k.name}</b> <span class="mono muted">{k.prefix}…</span></td>
-          <td>{k.revokedAt ? <Said tone="quiet">Revoked</Said> : k.expiresAt && Date.parse(k.expiresAt) < Date.now() ? <Said tone="warn">Expired</Said> : <Said tone="done">Valid</Said>}</td>
+          <td>{k.revokedAt ? <Said tone="quiet">Revoked</Said> : k.expiresAt && Date.parse(k.expiresAt) < serverNow() ? <Said tone="warn">Expired</Said> : <Said tone="done">Valid</Said>}</td>
           <td class="hide-p"><span class="row">{site ? <>{(k.origins ?? []).slice(0, 2).map((o) => <Tag key={o}>{o}</Tag>)}{!k.origins?.length && <span class="muted">any page</span>}</> : <>{k.role && <Tag>{k.role}</Tag>}{(k.scopes ?? []).slice(0, 3).map((s) => <Tag key={s}>{s}</Tag>)}</>}</span></td>
           <td class="r hide-p" title={`by ${k.createdBy}`}><Time at={k.createdAt} /></td>
           <td class="r muted">{k.lastUsedAt ? <Ago at={k.lastUsedAt} /> : "never"}</td>

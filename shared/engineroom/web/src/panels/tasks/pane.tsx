@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import {
-  api, Bar, can, Code, Copy, Facts, Failed, fmt, Glyph, href, Loading, Pane, seg, Shown, Status, Tag, Time, toneOf, TraceLink, useQuery, useResource, wordOf,
+  api, Bar, can, Code, Copy, Facts, Failed, fmt, Glyph, href, Loading, Pane, seg, serverNow, Shown, Status, Tag, Time, toneOf, TraceLink, useQuery, useResource, wordOf,
   type Page,
 } from "../../ui";
 import { archive, cancel, pause, resume, retry } from "./actions";
@@ -115,7 +115,7 @@ const present = (v: unknown): boolean => v !== undefined && v !== null && !(type
 
 // canRetry: an aborted task may be retried once its backoff is over.
 const canRetry = (t: Task): boolean =>
-  t.status === "FAILED" || (t.status === "ABORTED" && !t.cancelled && !!t.nextAttemptAt && +new Date(t.nextAttemptAt) < Date.now());
+  t.status === "FAILED" || (t.status === "ABORTED" && !t.cancelled && !!t.nextAttemptAt && +new Date(t.nextAttemptAt) < serverNow());
 
 function WhySection({ t, names }: { t: Task; names: Map<string, string> }) {
   const [query] = useQuery();

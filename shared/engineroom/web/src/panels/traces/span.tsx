@@ -1,4 +1,4 @@
-import { can, curl } from "../../app/api";
+import { can, curl, serverNow } from "../../app/api";
 import { fmt } from "../../app/fmt";
 import { useResource } from "../../app/resource";
 import { href } from "../../app/base";
@@ -75,7 +75,7 @@ export function SpanPane({ span, trace, onClose }: { span: Span; trace: Trace; o
       </>}>
       <Facts of={[
         ["Started", <><span title={fmt.full(span.start)}>{fmt.clock(span.start)}</span> <span class="muted">(+{fmt.duration(span.start - first)})</span></>],
-        [span.end === null ? "Lasts" : "Took", fmt.duration((span.end ?? Date.now()) - span.start)],
+        [span.end === null ? "Lasts" : "Took", fmt.duration((span.end ?? serverNow()) - span.start)],
         ["Step", step && execution ? <>{step.step} of execution <span class="mono" title={execution.id}>…{execution.id.slice(-6)}</span></> : null],
         ["Agent", full?.agent ?? span.execution?.agent ?? null],
         ["Model", full?.model ?? null],
