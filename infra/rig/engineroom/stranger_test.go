@@ -146,6 +146,15 @@ func aTurnThatFails(r *room) {
 	r.press("Enter")
 	r.until(says("#main .err", "unavailable") + " && " + says("#main .st.failed", "Failed"))
 	r.until(says("#main p code", "lanekeeper doctor"))
+	// A turn whose stream is cut off goes on.
+	r.must(r.Eval(r.ctx, `window.answer = (url) => /\/operate$/.test(url) ? Promise.resolve(new Response(
+		new ReadableStream({pull: (c) => c.error(new TypeError("network error"))}), {headers: {"Content-Type": "text/event-stream"}})) : undefined`, nil))
+	r.write("And then?")
+	r.press("Enter")
+	r.until(says("#main .turn", "And then?") + `?.querySelector(".facts")?.textContent.includes("the turn goes on")`)
+	if is := eval[string](r, says("#main .turn", "And then?")+`.textContent`); strings.Contains(is, "TypeError") {
+		r.Errorf("of a stream that was cut off the console says %q", is)
+	}
 }
 
 // asAMember: who may little is shown little, and no page asks for what is refused.

@@ -110,8 +110,9 @@ async function say(question: string, multitask?: string): Promise<void> {
     }
     change(id, (t) => (t.ended ? t : { ...t, ended: serverNow(), stopped: true }));
   } catch (error) {
-    const said = error instanceof Problem ? error.message : stop.signal.aborted ? "" : String(error);
-    change(id, (t) => (t.ended ? t : { ...t, ended: Date.now(), error: said || undefined, stopped: stop.signal.aborted, traceId: t.traceId ?? (error instanceof Problem ? error.traceId : undefined) }));
+    // Without a refusal the turn has begun: a person stopped the reading, or the connection was lost.
+    const refused = error instanceof Problem ? error : undefined;
+    change(id, (t) => (t.ended ? t : { ...t, ended: serverNow(), error: refused?.message, stopped: !refused, traceId: t.traceId ?? refused?.traceId }));
   } finally {
     if (reading === stop) reading = null;
   }
