@@ -155,13 +155,14 @@ func dayInHours(r *room) {
 	r.open("overview")
 	r.must(r.Before(r.ctx, noting+`
 		window.drawn = [];
+		window.spent = false;
 		const fill = CanvasRenderingContext2D.prototype.fillText;
 		CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) { drawn.push(text); return fill.call(this, text, ...rest); };
 		window.answer = (url) => {
 			const day = 86400000, today = Math.floor(Date.now() / day) * day, iso = (at) => new Date(at).toISOString();
 			const of = (body) => Promise.resolve(new Response(JSON.stringify(body)));
 			if (/\/budgets[?]/.test(url)) return of({nextCursor: null, items: [{id: "day-purse", scope: "agent", scopeId: "flowpilot:hb",
-				allocated: 5e5, consumed: 45331, remaining: 454669, reserved: 0, periodStart: iso(today), periodEnd: iso(today + day)}]});
+				allocated: 5e5, consumed: spent ? 5e5 : 45331, remaining: spent ? 0 : 454669, reserved: 0, periodStart: iso(today), periodEnd: iso(today + day)}]});
 			const projection = {recommendation: "CONTINUE", dailyBurnRate: 0, rateYesterday: 0, rateWeek: 0};
 			if (/\/day-purse\/projection/.test(url)) return of(projection);
 			if (/\/day-purse\/series/.test(url)) return of({allocated: 5e5, budgetId: "day-purse", projection,
@@ -171,6 +172,11 @@ func dayInHours(r *room) {
 	r.until(`document.querySelector(".burn canvas") && drawn.includes("even pace")`)
 	r.until(`drawn.some(text => /^\d\d:00$/.test(text) && text !== "00:00")`)
 	r.until(`document.querySelector(".burn").ariaLabel.includes("they last until the period ends on")`)
+	// Of a budget that is spent nothing lasts, also where nothing was used lately.
+	r.must(r.Eval(r.ctx, `spent = true`, nil))
+	r.visit("lanes")
+	r.visit("spend")
+	r.until(says(".said", "500,000 tokens are spent; the period ends"))
 }
 
 // longNames: on a phone a long name is broken, so that what stands beside it, in all rows, is not pushed out.

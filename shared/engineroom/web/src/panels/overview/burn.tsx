@@ -66,7 +66,7 @@ function Line({ of, budget }: { of: Series; budget: Budget }) {
   const slow = Math.min(...rates), fast = Math.max(...rates);
   const even = (t: number): number => (of.allocated * (ends - t)) / Math.max(1, ends - begins);
   const from = Math.max(first, begins), to = Math.min(zero, end);
-  const leads = ends <= last ? "" : zero < ends ? `; at this pace they end on ${fmt.day(zero)}` : "; at this pace they last until the period ends";
+  const leads = ends <= last || lastItem.remaining <= 0 ? "" : zero < ends ? `; at this pace they end on ${fmt.day(zero)}` : "; at this pace they last until the period ends";
   // The words of the even pace stand away from now, on the side of its line where no other line runs.
   const early = last < (from + ends) / 2, paced = from + (ends - from) * (early ? 0.65 : 0.3);
   const under = early ? lastItem.remaining - rate * (paced - last) > even(paced) : lastItem.remaining > even(last);

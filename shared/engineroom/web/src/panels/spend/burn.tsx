@@ -55,6 +55,7 @@ function onOrAt(b: Budget, at: number): string {
 
 /** sentence says what the chart shows. */
 export function sentence(b: Budget, s: Series, now: number): string {
+  if (b.remaining + b.reserved <= 0) return `The ${fmt.tokens(b.allocated)} tokens are spent; the period ends ${onOrAt(b, Date.parse(b.periodEnd))}`;
   const { zero } = pointsOf(b, s, now);
   const left = `${fmt.tokens(Math.max(0, b.remaining))} of ${fmt.tokens(b.allocated)} tokens are left`;
   return zero ? `${left}; at this pace they end ${onOrAt(b, zero * 1000)}, before the period ends on ${fmt.day(b.periodEnd)}` : `${left}; at this pace they last until the period ends on ${fmt.day(b.periodEnd)}`;
