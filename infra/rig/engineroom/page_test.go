@@ -193,6 +193,22 @@ func longNames(r *room) {
 		r.until(`[...document.querySelectorAll(".tbl td:first-child")].some(e => e.textContent.includes("` + name + `"))`)
 		r.until(`innerWidth === 390 && [...document.querySelectorAll(".tbl th:nth-child(2)")].every(e => e.getBoundingClientRect().right <= innerWidth)`)
 	}
+	// A title without a space, and a tag, stay within the dialog and the pane that show them.
+	long := strings.Repeat("W", 200)
+	id := r.task(long, map[string]any{"tags": []string{long[:40]}})
+	for _, screen := range []browser.Options{browser.Phone, browser.Desktop} {
+		r.must(r.Resize(r.ctx, screen))
+		r.visit("tasks/" + id)
+		r.until(says(".det dd .tag", "WWW"))
+		r.click(button("Cancel task"))
+		r.asks(long)
+		if wide := eval[[]string](r, `[...document.querySelectorAll("dialog[open], .det dd")].filter(e => e.scrollWidth > e.clientWidth).map(e => e.outerHTML.slice(0, 60))`); len(wide) > 0 {
+			r.Errorf("on %d pixels too wide are %q", screen.Width, wide)
+		}
+		r.press("Escape")
+		r.until(`!` + asked)
+		r.visit("tasks")
+	}
 }
 
 // leftTheFilter: a row that is no longer in the list's first page, and not pushed out by new ones, is gone.

@@ -403,6 +403,7 @@ func (r *room) hintsApart() {
 	r.Helper()
 	r.until(`(all => all.length > 0 && all.every(e => e.getBoundingClientRect().top - e.previousElementSibling.getBoundingClientRect().bottom >= 5))(
 		[...document.querySelectorAll("dialog[open] .field:not(.check) > small")])`)
+	r.until(`[...document.querySelectorAll("dialog[open] .field > label")].every(e => e.offsetHeight < 30)`) // "optional" stands beside the name
 }
 
 func agents(r *room) {
