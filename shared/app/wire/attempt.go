@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -30,7 +29,7 @@ func (m meter) attempt(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 			return err
 		}
 		if spent := ledger.Spent(cover); spent != nil {
-			return &reason.SpentError{Why: "the budget of " + strings.TrimSpace(string(spent.Scope)+" "+spent.ScopeID) + " is used up"}
+			return &reason.SpentError{Why: budgetOf(spent.Scope, spent.ScopeID) + " is used up"}
 		}
 		_, over := m.tasks.Present(ctx, tx, task.Report{Task: c.Task, Attempt: c.Attempt})
 		if _, stale := errors.AsType[*task.StaleError](over); stale {
@@ -43,8 +42,7 @@ func (m meter) attempt(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 			Model: c.Model, Others: m.others, Input: int64(c.Input), Output: int64(c.Output), Min: min(reason.LeastAnswer, int64(c.Output)),
 		})
 		if refused, ok := errors.AsType[*budget.RefusedError](err); ok {
-			return &reason.SpentError{Short: true, Why: "the budget of " + strings.TrimSpace(string(refused.Scope)+" "+refused.ScopeID) +
-				" has too little left for a call of the model"}
+			return &reason.SpentError{Short: true, Why: budgetOf(refused.Scope, refused.ScopeID) + " has too little left for a call of the model"}
 		}
 		if unpriced, ok := errors.AsType[*budget.UnpricedError](err); ok {
 			return &reason.SpentError{Short: true, Why: unpriced.Error()} // another attempt may get another model

@@ -46,6 +46,30 @@ func agentOf(t testing.TB, e dbtest.Env, at, models string, logs io.Writer) (*wi
 	return a, core
 }
 
+// TestASpentBudgetIsNamed: people read why their turn failed, and call a global budget that of the workspace.
+func TestASpentBudgetIsNamed(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	a, core := agentOf(t, e, "http://127.0.0.1:9/v1", "claude-opus-4", io.Discard)
+	end := time.Date(2999, 1, 2, 3, 4, 0, 0, time.UTC)
+	err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		_, err := a.Budgets.Create(ctx, tx, budget.Budget{
+			Scope: budget.Global, Tokens: budget.Account{Allocated: 1}, CreatedBy: "ada", Start: time.Now().Add(-time.Hour), End: end,
+		})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = a.Reason.Meter.Reserve(t.Context(), reason.Cost{
+		Workspace: e.Workspace, Agent: activity.Operator, Surface: trace.Operate, Execution: core.IDs(), Trace: core.Traces.New(trace.Operate),
+		Model: a.Reason.ModelID, Output: 4000,
+	})
+	spent, _ := errors.AsType[*reason.SpentError](err)
+	if spent == nil || spent.Why != "the budget of the workspace is used up until 2999-01-02 03:04 UTC" {
+		t.Errorf("it says %v", err)
+	}
+}
+
 // TestABudgetOfMoneyIsNotExceeded makes many concurrent calls, each of which fits into the budget
 // alone. A call reserves the price of the configured model, or of a more expensive fallback model.
 func TestABudgetOfMoneyIsNotExceeded(t *testing.T) {

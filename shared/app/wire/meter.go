@@ -3,8 +3,6 @@ package wire
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/budget"
@@ -31,6 +29,14 @@ func (m meter) Unpriced(ctx context.Context, model string) (string, error) {
 	return m.budgets.Unpriced(ctx, append([]string{model}, m.others...)...)
 }
 
+// budgetOf names a budget for people.
+func budgetOf(scope budget.Scope, id string) string {
+	if scope == budget.Global {
+		return "the budget of the workspace"
+	}
+	return "the budget of " + string(scope) + " " + id
+}
+
 func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
 	if c.Task != "" {
 		return m.attempt(ctx, c)
@@ -48,7 +54,7 @@ func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 		r, err = m.budgets.Reserve(ctx, c.Workspace, req)
 	}
 	if refused, ok := errors.AsType[*budget.RefusedError](err); ok {
-		why := fmt.Sprintf("the budget of %s is used up", strings.TrimSpace(string(refused.Scope)+" "+refused.ScopeID))
+		why := budgetOf(refused.Scope, refused.ScopeID) + " is used up"
 		if !refused.FreesAt.IsZero() {
 			why += " until " + refused.FreesAt.UTC().Format("2006-01-02 15:04 UTC")
 		}
