@@ -27,7 +27,7 @@ var lastTests = []func(*room){stopAndRelease, lostConnection, longNames, hostile
 func frame(r *room) {
 	r.open("overview")
 	r.until(`document.querySelectorAll("h1").length === 1 && document.querySelectorAll(".nav a").length > 14`)
-	r.press("g", "t")
+	r.goTo("t")
 	r.until(`location.pathname === "/engine/traces" && document.title.includes("Traces") && document.activeElement.id === "main"`)
 	r.until(one(".live.live"))
 	// Who is signed in, and with which role, is not cut off.
@@ -87,7 +87,7 @@ func oneWorkspace(r *room) {
 	r.ask("GET", "/me", nil, &me)
 	r.must(r.Eval(r.ctx, noting, nil))
 	for _, page := range []string{"t", "l", "s"} {
-		r.press("g", page)
+		r.goTo(page)
 		r.until(`document.activeElement.id === "main"`)
 		r.settles()
 	}
@@ -132,7 +132,7 @@ func failures(r *room) {
 			if (/failures[?]/.test(url)) return of(200, {items: failed, nextCursor: null});
 		};
 	})()`, nil))
-	r.press("g", "f")
+	r.goTo("f")
 	r.until(row("Mow the lawn") + `.querySelector('a[href$="engine/tasks/one"]')`)
 	r.until(row("See you on Monday") + `.querySelector('a[href$="engine/threads/three"]')`) // where it can be sent again
 	// A phone shows the whole title, the reason under it, and what can be done, which a mouse finds by hovering.
@@ -544,7 +544,7 @@ func keyboardOnly(r *room) {
 	r.until(one(".det"))
 	r.press("Escape")
 	r.until(`!document.querySelector(".det")`)
-	r.press("g", "o")
+	r.goTo("o")
 	r.until(`location.pathname === "/engine/overview"`)
 }
 
