@@ -175,7 +175,7 @@ func Messages() (all []Case) {
 		m     thread.Spoken
 	}{
 		{"body", thread.Spoken{Role: thread.User, Body: strings.Repeat("x", 64<<10+1)}}, {"body", thread.Spoken{Role: thread.User, Body: "a\x00b"}},
-		{"body", thread.Spoken{Role: thread.User, Body: "\xff"}}, {"key", thread.Spoken{Role: thread.User, Body: "a", Key: strings.Repeat("k", 201)}},
+		{"body", thread.Spoken{Role: thread.User, Body: "\xff"}}, {"idempotencyKey", thread.Spoken{Role: thread.User, Body: "a", Key: strings.Repeat("k", 201)}},
 	} {
 		all = append(all, Case{fmt.Sprintf("message refused %d", i), func(t *testing.T, w *World) {
 			to := w.open(t, thread.Thread{Channel: "log", Address: newID()})
