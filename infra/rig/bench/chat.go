@@ -86,7 +86,7 @@ func chats(ctx context.Context, rounds int) ([]Row, error) {
 	var through, proxied, before, commits, way, bareWay []float64
 	for i := range rounds + rounds/10 {
 		begun := time.Now().UnixNano()
-		ours, _, err := firstToken(ctx, srv.URL, i/25) // a conversation has a token budget
+		ours, _, err := firstToken(ctx, srv.URL, i/50) // a conversation has a token budget
 		if err != nil {
 			return nil, err
 		}
@@ -95,25 +95,23 @@ func chats(ctx context.Context, rounds int) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		theirs, _, err := firstToken(ctx, bare.URL, i/25)
+		theirs, _, err := firstToken(ctx, bare.URL, i/50)
 		if err != nil {
 			return nil, fmt.Errorf("through a bare proxy: %w", err)
 		}
-		slow.Store(true)
-		_, came, err := firstToken(ctx, srv.URL, i/25)
-		if err != nil {
-			return nil, err
-		}
-		ourWay := float64(came.UnixNano()-spoke.Load()) / 1e3
-		if _, came, err = firstToken(ctx, bare.URL, i/25); err != nil {
-			return nil, fmt.Errorf("through a bare proxy: %w", err)
-		}
-		theirWay := float64(came.UnixNano()-spoke.Load()) / 1e3
-		slow.Store(false)
 		if i >= rounds/10 {
 			through, proxied = append(through, ours), append(proxied, theirs)
 			before, commits = append(before, untilAsked), append(commits, commit)
-			way, bareWay = append(way, ourWay), append(bareWay, theirWay)
+		}
+	}
+	slow.Store(true)
+	for i := range rounds {
+		for origin, ways := range map[string]*[]float64{srv.URL: &way, bare.URL: &bareWay} {
+			_, came, err := firstToken(ctx, origin, rounds+i/50)
+			if err != nil {
+				return nil, err
+			}
+			*ways = append(*ways, float64(came.UnixNano()-spoke.Load())/1e3)
 		}
 	}
 	return []Row{{
@@ -122,7 +120,8 @@ func chats(ctx context.Context, rounds int) ([]Row, error) {
 			median(through)/1e3, median(before)/1e3, median(proxied)/1e3, median(commits)/1e3),
 	}, {
 		Name: "chat: added to the way of the model's first token, p50", Value: (median(way) - median(bareWay)) / 1e3, Unit: "ms", Limit: 1,
-		Detail: fmt.Sprintf("%.2f ms from a model that thinks for %s; through a bare proxy %.2f ms", median(way)/1e3, thinks, median(bareWay)/1e3),
+		Detail: fmt.Sprintf("%.2f ms from a model that thinks for %s; through a bare proxy %.2f ms",
+			median(way)/1e3, thinks, median(bareWay)/1e3),
 	}}, nil
 }
 
