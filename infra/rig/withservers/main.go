@@ -6,6 +6,9 @@
 // The command receives their addresses in TEST_DATABASE_URL, TEST_PGBOUNCER_URL and TEST_REDIS_URL,
 // together with LK_TEST_SERVERS=1. withservers exits with the command's exit code.
 //
+// On Linux the servers and the command keep their files in memory, if there is room. SQLite forces each
+// commit to the disk, for which the tests would wait for minutes.
+//
 // A server that can be neither found nor installed is an error if CI is set. Otherwise a box on
 // stderr names what is missing, and the variable stays unset.
 package main
@@ -38,12 +41,24 @@ func main() {
 // run returns the command's exit code, or 1 and an error if the command has none.
 func run(ctx context.Context, args []string) (code int, err error) {
 	flags := flag.NewFlagSet("withservers", flag.ContinueOnError)
-	durable := flags.Bool("durable", false, "keep fsync on, so that data would survive a crash of the machine")
+	durable := flags.Bool("durable", false, "keep files on the disk and fsync on, so that data would survive a crash of the machine")
 	if err := flags.Parse(args); err != nil {
 		return 2, nil // flag has printed the reason
 	}
 	if flags.NArg() == 0 {
 		return 2, errors.New("usage: withservers [-durable] -- command [argument ...]")
+	}
+
+	var env []string
+	files := memory()
+	if *durable || os.Getenv("TMPDIR") != "" {
+		files = ""
+	}
+	if files != "" {
+		env = append(env, "GOTMPDIR="+os.TempDir()) // what is built stays on the disk
+		if err := os.Setenv("TMPDIR", files); err != nil {
+			return 1, err
+		}
 	}
 
 	signals := make(chan os.Signal, 8)
@@ -65,7 +80,10 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	if len(set.Missing) > 0 {
 		fmt.Fprint(os.Stderr, box(set.Missing))
 	}
-	return command(ctx, flags.Args(), append(set.Env(), "LK_TEST_SERVERS=1"), signals)
+	if files != "" {
+		env = append(env, "TMPDIR="+set.Files) // which set.Close removes
+	}
+	return command(ctx, flags.Args(), append(env, append(set.Env(), "LK_TEST_SERVERS=1")...), signals)
 }
 
 // command runs a command to its end and passes on the signals that this process receives.
