@@ -25,9 +25,9 @@ FAULTS ?= ./shared/fault ./shared/work ./shared/approval
 
 # What `make test` tests, and how. `make check` has vetted the code. Packages
 # begin in the order of this list, and turn would be the last of the long ones. Tests also wait, for
-# servers and for kills: on two processors three packages at a time are done a quarter sooner than two.
+# servers and for kills: on two processors four packages at a time are done sooner than two.
 PKGS       ?= ./shared/turn ./...
-AT_A_TIME  ?= $(if $(filter 2,$(shell getconf _NPROCESSORS_ONLN)),-p 3)
+AT_A_TIME  ?= $(if $(filter 2,$(shell getconf _NPROCESSORS_ONLN)),-p 4)
 TEST_FLAGS ?= -timeout 30m -vet=off $(AT_A_TIME)
 
 # The checks, the tests and the binaries are compiled in one way, so that each package is compiled
@@ -104,7 +104,7 @@ mutants: bin/withservers ## Break the shipped code on purpose: hours (FROM=120 g
 	bin/withservers -- go run ./infra/rig/mutants -only '$(ONLY)' -from '$(or $(FROM),1)'
 
 .PHONY: check
-check: format-check vet lint tidy-check template-check ## Check form: gofmt, vet, lint, go.mod, template
+check: format-check lint tidy-check template-check ## Check form: gofmt, vet and lint, go.mod, template
 
 .PHONY: fmt
 fmt: ## Format the code
@@ -115,12 +115,8 @@ format-check:
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "not formatted (make fmt does it):"; echo "$$unformatted"; exit 1; fi
 
-.PHONY: vet
-vet:
-	go vet ./...
-
 .PHONY: lint
-lint: ## Run golangci-lint (it compiles itself the first time: minutes)
+lint: ## Run golangci-lint, and go vet within it (it compiles itself the first time: minutes)
 	$(GO_TOOL) golangci-lint run
 
 .PHONY: tidy-check

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/lanekeeper/lanekeeper/infra/rig"
 	"github.com/lanekeeper/lanekeeper/shared/app/seed"
 )
 
@@ -121,9 +123,10 @@ func built(t *testing.T) string {
 	if testing.Short() {
 		t.Skip("builds the command")
 	}
+	path, err := rig.Build(t.Context(), "github.com/lanekeeper/lanekeeper/infra/local")
 	binary := filepath.Join(t.TempDir(), "lanekeeper")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	if err := errors.Join(err, os.Symlink(path, binary)); err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }

@@ -50,6 +50,7 @@ func delivered(t *testing.T, d *running, url, token string) {
 
 // TestTheDemosCourierPulls: it does tasks that depend on each other, leaves, and does not come back.
 func TestTheDemosCourierPulls(t *testing.T) {
+	t.Parallel()
 	h := newHome(t, "DEMO=1")
 	d := h.dev()
 	url, token, _ := d.started()
@@ -93,6 +94,7 @@ func TestTheDemosCourierPulls(t *testing.T) {
 
 // TestTheCourierGoesOn after its process was killed in the middle of a task, and after one that was stopped.
 func TestTheCourierGoesOn(t *testing.T) {
+	t.Parallel()
 	h := newHome(t, "DEMO=1")
 	<-h.devUntil("courier claimed Count the parcels").out.ended
 	self, err := os.Executable()
@@ -122,6 +124,7 @@ func TestTheCourierGoesOn(t *testing.T) {
 // TestTheCourierHonoursOrders: it leaves a task that is paused and goes on with it later, gives up one that is
 // cancelled, and leaves tasks of others alone.
 func TestTheCourierHonoursOrders(t *testing.T) {
+	t.Parallel()
 	h := newHome(t, "DEMO=1")
 	d := h.dev()
 	url, token, _ := d.started()
@@ -155,6 +158,7 @@ func TestTheCourierHonoursOrders(t *testing.T) {
 // TestTheCourierFinishesItsTaskBeforeItLeaves: it is terminated gracefully, ends what it works on, and is
 // given nothing more.
 func TestTheCourierFinishesItsTaskBeforeItLeaves(t *testing.T) {
+	t.Parallel()
 	h := newHome(t, "DEMO=1")
 	d := h.dev()
 	url, token, _ := d.started()

@@ -19,6 +19,7 @@ import (
 // A running runner notices that a newer build has migrated its database. It writes nothing more
 // there, says so, and stops.
 func TestARunnerStopsWhereItsDatabaseIsMigrated(t *testing.T) {
+	t.Parallel()
 	binary := built(t)
 	build := migrations.Latest()
 	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {

@@ -64,6 +64,7 @@ const moves = 20 * time.Second
 // TestATurnGoesOnAfterARestart ends the process during a turn, by a signal that lets it park and by
 // one that does not. After the next start the turn continues before a message that arrives then.
 func TestATurnGoesOnAfterARestart(t *testing.T) {
+	t.Parallel()
 	binary := built(t)
 	for _, engine := range []string{"sqlite", "postgres"} {
 		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {

@@ -38,6 +38,7 @@ const afterACut = time.Minute
 // counts accepted work by the responses that the callers received, and its effects by the requests
 // that the receiver got.
 func TestNothingStaysStuck(t *testing.T) {
+	t.Parallel()
 	binary := built(t)
 	seed := promise.Seed(t)
 	for _, engine := range []string{"sqlite", "postgres"} {

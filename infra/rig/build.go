@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,17 +23,19 @@ var built struct {
 }
 
 // Build builds the bootstrap of a main package like a deployment, with additional build tags, and
-// returns the path of the binary. The package is an import path, or a path relative to the working
-// directory that starts with "./". Each binary is built once per process. The binaries are in a
-// directory that all test processes of the user share, so that an unchanged one is not linked
-// again.
+// returns the path of the binary. The package is an import path of this module, or a path relative to
+// the working directory that starts with "./". Each binary is built once per process. The binaries are
+// in a directory that all test processes of the user share, so that an unchanged one is not linked again.
 func Build(ctx context.Context, pkg string, tags ...string) (string, error) {
-	wd, err := os.Getwd()
+	from, err := os.Getwd()
+	if err == nil && !strings.HasPrefix(pkg, "./") {
+		from, err = module(from)
+	}
 	if err != nil {
 		return "", fmt.Errorf("rig: build %s: %w", pkg, err)
 	}
 	tagList := strings.Join(append([]string{"lambda.norpc", "nethttpomithttp2"}, tags...), ",")
-	key := wd + "\x00" + pkg + "\x00" + tagList
+	key := from + "\x00" + pkg + "\x00" + tagList
 
 	built.Lock()
 	defer built.Unlock()
@@ -70,6 +74,17 @@ func build(ctx context.Context, pkg, tags, key string) (string, error) {
 		return "", fmt.Errorf("%w\n%s", err, bytes.TrimSpace(output))
 	}
 	return path, nil
+}
+
+// module returns the root of the module that a directory belongs to.
+func module(dir string) (string, error) {
+	for {
+		_, err := os.Stat(filepath.Join(dir, "go.mod"))
+		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			return dir, err
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // binaryDir returns the directory for the binary of the key. The binary is run from there, so no

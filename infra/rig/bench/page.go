@@ -50,7 +50,7 @@ func page(ctx context.Context, _ int) (rows []Row, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	product, err := engineroom.Start(ctx, ".")
+	product, err := engineroom.Start(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/infra/rig"
 	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
 )
 
@@ -36,9 +37,9 @@ const token = "the-engine-room-of-the-tests-0123456789"
 // address finds where the product says that its API is.
 var address = regexp.MustCompile(`^\s*API\s+(http://\S+)`)
 
-// Start builds the command at the root of the repository and starts it. The context limits only the
+// Start builds the command and starts it. The context limits only the
 // start.
-func Start(ctx context.Context, root string, environ ...string) (p *Product, err error) {
+func Start(ctx context.Context, environ ...string) (p *Product, err error) {
 	p = &Product{Token: token}
 	if p.dir, err = os.MkdirTemp("", "lanekeeper-room-"); err != nil {
 		return nil, err
@@ -48,11 +49,9 @@ func Start(ctx context.Context, root string, environ ...string) (p *Product, err
 			err = errors.Join(err, p.Close())
 		}
 	}()
-	binary := filepath.Join(p.dir, "lanekeeper")
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./infra/local")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return p, fmt.Errorf("build the command: %w\n%s", err, out)
+	binary, err := rig.Build(ctx, "github.com/lanekeeper/lanekeeper/infra/local")
+	if err != nil {
+		return p, err
 	}
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), binary, "dev")
 	p.cmd.Dir = p.dir
@@ -86,8 +85,8 @@ func Start(ctx context.Context, root string, environ ...string) (p *Product, err
 }
 
 // StartDemo is [Start] with the demo that a newcomer gets, and waits until it is there.
-func StartDemo(ctx context.Context, root string, environ ...string) (*Product, error) {
-	p, err := Start(ctx, root, append([]string{"DEMO="}, environ...)...)
+func StartDemo(ctx context.Context, environ ...string) (*Product, error) {
+	p, err := Start(ctx, append([]string{"DEMO="}, environ...)...)
 	if err != nil {
 		return p, err
 	}

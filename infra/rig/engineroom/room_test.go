@@ -37,7 +37,7 @@ func TestInABrowser(t *testing.T) {
 	defer cancel()
 	b, err := browser.Start(starting)
 	need(t, err)
-	product, err := engineroom.StartDemo(starting, root)
+	product, err := engineroom.StartDemo(starting)
 	need(t, err)
 	t.Cleanup(func() {
 		if err := errors.Join(b.Close(), product.Close()); err != nil {

@@ -39,7 +39,7 @@ func run() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	if *url == "" {
-		product, err := engineroom.StartDemo(ctx, ".")
+		product, err := engineroom.StartDemo(ctx)
 		if err != nil {
 			return err
 		}
