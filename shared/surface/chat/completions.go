@@ -93,7 +93,9 @@ func (q *completionRequest) said(m *message) *problem.Problem {
 			return bad(at+".role", "the last message is answered: it can't be the assistant's")
 		}
 		m.body = text
-		m.before, m.leading = newest(before, first)
+		if p := m.takes(before, first); p != nil {
+			return p
+		}
 		return checkMessage(at+".content", text)
 	}
 	return nil // not reached

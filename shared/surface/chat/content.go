@@ -17,6 +17,9 @@ const (
 	maxBefore   = 256 << 10 // bytes of those
 	maxMessage  = 16 << 10  // bytes of the message that is to be answered
 	maxEarlier  = 60 << 10  // and of one before it
+
+	maxInstructions = 100       // that count of those that the messages begin with
+	maxInstructed   = 128 << 10 // bytes of those
 )
 
 // part is a piece of a message's content.
@@ -69,17 +72,21 @@ func checkMessage(at, text string) *problem.Problem {
 	return nil
 }
 
-// newest returns what counts of a conversation, which clients send whole however long it is: the first of its messages,
-// which are instructions, and the newest ones. It also returns how many instructions these are.
-func newest(said []turn.Said, first int) ([]turn.Said, int) {
-	first = fitting(said[:min(first, maxMessages/2, len(said))], maxBefore/2)
-	room := maxBefore
-	for _, m := range said[:first] {
-		room -= len(m.Body)
+// takes puts into m what counts of the messages before it. Clients send a conversation whole however long it is: its
+// instructions count, which are the first of its messages, and the newest others. Instructions are never cut.
+func (m *message) takes(said []turn.Said, instructions int) *problem.Problem {
+	m.leading = min(instructions, len(said))
+	if m.leading > maxInstructions || fitting(said[:m.leading], maxInstructed) < m.leading {
+		return tooInstructed
 	}
-	lately := slices.Clone(said[max(first, len(said)-maxMessages+first):])
+	room := maxBefore
+	for _, one := range said[:m.leading] {
+		room -= len(one.Body)
+	}
+	lately := slices.Clone(said[max(m.leading, len(said)-maxMessages+m.leading):])
 	slices.Reverse(lately)
-	return slices.Delete(said, first, len(said)-fitting(lately, room)), first
+	m.before = slices.Delete(said, m.leading, len(said)-fitting(lately, room))
+	return nil
 }
 
 // fitting returns how many of the first messages have so many bytes together at most.

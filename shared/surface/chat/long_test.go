@@ -171,3 +171,35 @@ func TestInstructionsMayBeAllThatIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// TestInstructionsAreTakenWhole: more of them than a conversation may have are refused, before the message is taken.
+func TestInstructionsAreTakenWhole(t *testing.T) {
+	w := onOne(t)
+	w.Window = 0 // no window bounds them
+	list := func(role, text string, n int) string {
+		return strings.Repeat(fmt.Sprintf(`{"role":%q,"content":%q},`, role, text), n) + `{"role":"user","content":"Hi."}`
+	}
+	for _, c := range []struct {
+		role, text string
+		n, status  int
+	}{
+		{"system", "Be brief.", 101, 400}, {"developer", strings.Repeat("y", 50_000), 3, 400},
+		{"system", "Be brief.", 100, 200}, {"developer", strings.Repeat("y", 32<<10), 4, 200},
+	} {
+		for path, body := range map[string]string{
+			completions: `{"user":"eve","messages":[` + list(c.role, c.text, c.n) + `]}`,
+			responses:   `{"user":"eve","input":[` + list(c.role, c.text, c.n) + `]}`,
+		} {
+			m := w.think(t, llmtest.Writes("Hello."))
+			got := w.post(t, path, body)
+			if got.status != c.status || c.status == 400 && !strings.Contains(got.body, `"code":"context_length_exceeded"`) {
+				t.Errorf("%s, %d of %d bytes: %d %s", path, c.n, len(c.text), got.status, got.body)
+			} else if c.status == 200 && strings.Count(m.Request(0).Messages[0].Text, c.text) != c.n {
+				t.Errorf("%s, %d of %d bytes: the model got %d bytes", path, c.n, len(c.text), len(m.Request(0).Messages[0].Text))
+			}
+		}
+		if all, _, err := w.Threads.List(t.Context(), w.Workspace, thread.Filter{Address: "eve"}); err != nil || c.status == 400 && len(all) != 0 {
+			t.Errorf("%d conversations, %v", len(all), err)
+		}
+	}
+}

@@ -31,6 +31,8 @@ var (
 	noThread = problem.New(http.StatusNotFound, "not_found", "there is no such conversation")
 	noModel  = wrongField(http.StatusNotFound, "model_not_found", "body.model",
 		"there is no such model: GET /v1/models lists those that there are")
+	tooInstructed = problem.New(http.StatusBadRequest, "context_length_exceeded",
+		"the instructions have 100 messages and 128 KiB at most: shorten them")
 	sameKey = problem.New(http.StatusConflict, "busy", "a message with the same Idempotency-Key is answered").Later(time.Second)
 	away    = problem.New(http.StatusServiceUnavailable, "unavailable",
 		"the message could not be taken now: send it again").Later(retryOutage)

@@ -137,7 +137,9 @@ func (q *responseRequest) split(m *message, at string, said []turn.Said, first i
 	}
 	if q.Previous == "" {
 		m.body = last.Body
-		m.before, m.leading = newest(before, first)
+		if p := m.takes(before, first); p != nil {
+			return p
+		}
 		return checkMessage("body.input", m.body)
 	}
 	if q.Instructions != "" {
