@@ -31,16 +31,8 @@ func newHome(dir string) (h home, err error) {
 	if h.who, err = serverAccount(); err != nil {
 		return h, err
 	}
-	h.dir, h.temporary = dir, dir == ""
-	if h.temporary {
-		base := os.TempDir()
-		if h.who.reach(base) != nil {
-			base = "/tmp"
-		}
-		sweep(base)
-		if h.dir, err = os.MkdirTemp(base, prefix); err == nil {
-			h.lock, err = lock(h.dir)
-		}
+	if dir == "" {
+		err = h.makeTemporary()
 	} else if h.dir, err = filepath.Abs(dir); err == nil {
 		err = os.MkdirAll(h.dir, 0o700)
 	}
@@ -51,6 +43,35 @@ func newHome(dir string) (h home, err error) {
 		return h, fmt.Errorf("directory for a server: %w", errors.Join(err, h.remove()))
 	}
 	return h, nil
+}
+
+// newFiles makes a temporary directory of the current user, through which the servers' account may pass. Even root
+// needs one of its own: the processes of Chromium have given up the right to write to those of others.
+func newFiles() (h home, err error) {
+	if h.who, err = serverAccount(); err != nil {
+		return h, err
+	}
+	if err = h.makeTemporary(); err == nil {
+		err = os.Chmod(h.dir, 0o711)
+	}
+	if err != nil {
+		return h, fmt.Errorf("directory for the tests: %w", errors.Join(err, h.remove()))
+	}
+	return h, nil
+}
+
+// makeTemporary makes a temporary directory and locks it.
+func (h *home) makeTemporary() (err error) {
+	h.temporary = true
+	base := os.TempDir()
+	if h.who.reach(base) != nil {
+		base = "/tmp"
+	}
+	sweep(base)
+	if h.dir, err = os.MkdirTemp(base, prefix); err == nil {
+		h.lock, err = lock(h.dir)
+	}
+	return err
 }
 
 // remove removes a temporary directory.

@@ -98,7 +98,7 @@ func (s *Set) start(ctx context.Context, opts Options) error {
 		return nil
 	}
 	var err error
-	s.files, err = newHome("")
+	s.files, err = newFiles()
 	s.Files = s.files.dir
 	return err
 }

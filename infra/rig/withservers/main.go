@@ -49,13 +49,11 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		return 2, errors.New("usage: withservers [-durable] -- command [argument ...]")
 	}
 
-	var env []string
 	files := memory()
 	if *durable || os.Getenv("TMPDIR") != "" {
 		files = ""
 	}
 	if files != "" {
-		env = append(env, "GOTMPDIR="+os.TempDir()) // what is built stays on the disk
 		if err := os.Setenv("TMPDIR", files); err != nil {
 			return 1, err
 		}
@@ -80,10 +78,11 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	if len(set.Missing) > 0 {
 		fmt.Fprint(os.Stderr, box(set.Missing))
 	}
+	env := append(set.Env(), "LK_TEST_SERVERS=1")
 	if files != "" {
 		env = append(env, "TMPDIR="+set.Files) // which set.Close removes
 	}
-	return command(ctx, flags.Args(), append(env, append(set.Env(), "LK_TEST_SERVERS=1")...), signals)
+	return command(ctx, flags.Args(), env, signals)
 }
 
 // command runs a command to its end and passes on the signals that this process receives.

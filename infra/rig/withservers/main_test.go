@@ -48,6 +48,27 @@ func TestRunWithServersThatAreThere(t *testing.T) {
 	}
 }
 
+// TestFilesAreInMemory: those of the tests too, in a directory that they own.
+func TestFilesAreInMemory(t *testing.T) {
+	files, want := memory(), 0
+	if files == "" { // this machine has no such directory with enough room
+		want = 9
+	}
+	for _, name := range []string{servers.EnvPostgres, servers.EnvPgBouncer, servers.EnvRedis} {
+		t.Setenv(name, "there")
+	}
+	for _, name := range []string{servers.EnvFiles, "TMPDIR", "GOTMPDIR"} {
+		t.Setenv(name, "")
+	}
+	script := `case "$TMPDIR" in ` + files + `/*) test -O "$TMPDIR" && test -z "$GOTMPDIR"; exit;; esac; exit 9`
+	if code, err := run(t.Context(), []string{"--", "sh", "-c", script}); code != want || err != nil {
+		t.Errorf("code %d, %v, want %d", code, err, want)
+	}
+	if code, err := run(t.Context(), []string{"-durable", "--", "sh", "-c", script}); code != 9 || err != nil {
+		t.Errorf("with -durable: code %d, %v", code, err)
+	}
+}
+
 func TestBoxSaysWhatIsMissing(t *testing.T) {
 	got := box([]*servers.MissingError{{Program: "Redis", Variable: "TEST_REDIS_URL", Apt: "redis-server", Brew: "redis", Err: errors.New("no redis-server found")}})
 	for _, part := range []string{"NOT ALL TESTS CAN RUN", "#  Redis is missing: no redis-server found", "apt-get install redis-server", "TEST_REDIS_URL"} {
