@@ -83,7 +83,7 @@ func Start(ctx context.Context) (*Browser, error) {
 	}
 	b.wire = newWire(ourOut)
 	b.reading.Go(func() { b.wire.read(ourIn) })
-	if err := b.wire.call(ctx, "", "Browser.getVersion", nil, nil); err != nil {
+	if err := b.wire.call(ctx, "", nil, "Browser.getVersion", nil, nil); err != nil {
 		_ = b.Close()
 		return nil, fmt.Errorf("start %s: %w\n%s", program, err, b.errs.String())
 	}
@@ -97,7 +97,7 @@ const grace = 10 * time.Second
 func (b *Browser) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	_ = b.wire.call(ctx, "", "Browser.close", nil, nil) // it may have ended already
+	_ = b.wire.call(ctx, "", nil, "Browser.close", nil, nil) // it may have ended already
 	killed := time.AfterFunc(grace, func() { _ = syscall.Kill(-b.cmd.Process.Pid, syscall.SIGKILL) })
 	err := b.cmd.Wait()
 	if killed.Stop() && b.cmd.ProcessState.Exited() {
@@ -133,7 +133,7 @@ var (
 // Open opens an empty page in its own profile. It shares no storage with other pages.
 func (b *Browser) Open(ctx context.Context, o Options) (*Page, error) {
 	var profile struct{ BrowserContextID string }
-	if err := b.wire.call(ctx, "", "Target.createBrowserContext", object{"disposeOnDetach": true}, &profile); err != nil {
+	if err := b.wire.call(ctx, "", nil, "Target.createBrowserContext", object{"disposeOnDetach": true}, &profile); err != nil {
 		return nil, err
 	}
 	p := &Page{wire: b.wire, profile: profile.BrowserContextID}

@@ -159,3 +159,18 @@ func TestWhatDoesNotComeTrueIsNamed(t *testing.T) {
 		t.Error("a browser that has ended answers")
 	}
 }
+
+// TestAPageThatCrashesIsNamed: nothing waits for it.
+func TestAPageThatCrashesIsNamed(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	b := began(ctx, t)
+	p, err := b.Open(ctx, browser.Desktop)
+	need(t, err)
+	_ = p.Goto(ctx, "chrome://crash") // it is not opened
+	for _, err := range []error{p.Until(ctx, "false"), p.Eval(ctx, "1", nil), p.Reload(ctx)} {
+		if err == nil || !strings.Contains(err.Error(), "the page has crashed") {
+			t.Errorf("error = %v", err)
+		}
+	}
+}

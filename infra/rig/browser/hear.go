@@ -16,6 +16,8 @@ func (p *Page) hear(e event) {
 		p.loads++
 		close(p.news)
 		p.news = make(chan struct{})
+	case "Inspector.targetCrashed":
+		close(p.crashed)
 	case "Network.requestWillBeSent":
 		var sent struct{ Request struct{ URL string } }
 		if json.Unmarshal(e.Params, &sent) == nil {

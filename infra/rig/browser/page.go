@@ -16,6 +16,7 @@ import (
 type Page struct {
 	wire             *wire
 	profile, session string
+	crashed          chan struct{} // closed when the page's process has ended
 
 	mu       sync.Mutex // guards the fields below, which the reader of the wire writes
 	loads    int
@@ -31,15 +32,15 @@ func (p *Page) open(ctx context.Context, o Options) error {
 	var target struct{ TargetID string }
 	var session struct{ SessionID string }
 	blank := object{"url": "about:blank", "browserContextId": p.profile}
-	err := p.wire.call(ctx, "", "Target.createTarget", blank, &target)
+	err := p.wire.call(ctx, "", nil, "Target.createTarget", blank, &target)
 	if err != nil {
 		return err
 	}
-	err = p.wire.call(ctx, "", "Target.attachToTarget", object{"targetId": target.TargetID, "flatten": true}, &session)
+	err = p.wire.call(ctx, "", nil, "Target.attachToTarget", object{"targetId": target.TargetID, "flatten": true}, &session)
 	if err != nil {
 		return err
 	}
-	p.session, p.news = session.SessionID, make(chan struct{})
+	p.session, p.news, p.crashed = session.SessionID, make(chan struct{}), make(chan struct{})
 	p.wire.hear(p.session, p.hear)
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
 		if err := p.call(ctx, domain+".enable", nil, nil); err != nil {
@@ -57,13 +58,13 @@ func (p *Page) open(ctx context.Context, o Options) error {
 }
 
 func (p *Page) call(ctx context.Context, method string, params, result any) error {
-	return p.wire.call(ctx, p.session, method, params, result)
+	return p.wire.call(ctx, p.session, p.crashed, method, params, result)
 }
 
 // Close closes the page and deletes its storage.
 func (p *Page) Close(ctx context.Context) error {
 	p.wire.hear(p.session, nil)
-	return p.wire.call(ctx, "", "Target.disposeBrowserContext", object{"browserContextId": p.profile}, nil)
+	return p.wire.call(ctx, "", nil, "Target.disposeBrowserContext", object{"browserContextId": p.profile}, nil)
 }
 
 // Resize shows the page on another screen. It does not change the preferences.
@@ -163,6 +164,8 @@ func (p *Page) load(ctx context.Context, begin func() error) error {
 	for p.loaded() == before {
 		select {
 		case <-news:
+		case <-p.crashed:
+			return errCrashed
 		case <-p.wire.ended:
 			return errGone
 		case <-ctx.Done():
@@ -213,6 +216,8 @@ func (p *Page) Until(ctx context.Context, expression string) error {
 		}
 		select {
 		case <-tick.C:
+		case <-p.crashed:
+			return errCrashed
 		case <-p.wire.ended:
 			return errGone
 		case <-ctx.Done():

@@ -44,8 +44,12 @@ type event struct {
 	Params json.RawMessage `json:"params"`
 }
 
-// errGone says that the browser has ended.
-var errGone = errors.New("the browser has ended")
+var (
+	// errGone says that the browser has ended.
+	errGone = errors.New("the browser has ended")
+	// errCrashed says that the process of the page has ended.
+	errCrashed = errors.New("the page has crashed")
+)
 
 func newWire(out *os.File) *wire {
 	return &wire{out: out, ended: make(chan struct{}), waiting: map[int]chan reply{}, heard: map[string]func(event){}}
@@ -85,9 +89,9 @@ func (w *wire) hear(session string, fn func(event)) {
 	}
 }
 
-// call runs a method in a session, or in none if session is empty. It decodes the result unless
-// result is nil.
-func (w *wire) call(ctx context.Context, session, method string, params, result any) error {
+// call runs a method in a session, or in none if session is empty, and waits for its end, or until crashed is
+// closed. It decodes the result unless result is nil.
+func (w *wire) call(ctx context.Context, session string, crashed <-chan struct{}, method string, params, result any) error {
 	answer := make(chan reply, 1)
 	if err := w.send(session, method, params, answer); err != nil {
 		return fmt.Errorf("%s: %w", method, err)
@@ -101,6 +105,8 @@ func (w *wire) call(ctx context.Context, session, method string, params, result 
 			return nil
 		}
 		return json.Unmarshal(r.Result, result)
+	case <-crashed:
+		return fmt.Errorf("%s: %w", method, errCrashed)
 	case <-w.ended:
 		return fmt.Errorf("%s: %w", method, errGone)
 	case <-ctx.Done():
