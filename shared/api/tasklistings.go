@@ -285,10 +285,11 @@ func (s *server) whyUnpaid(ctx context.Context, t task.Task) (*taskReason, error
 	case h.Refused == nil:
 		return nil, nil
 	}
-	r := taskReason{Code: task.WaitsForBudget, Until: utc(&h.Refused.FreesAt)}
+	r := taskReason{Code: task.WaitsForBudget, Until: utc(h.Refused.Until())}
 	if t.Status == task.Paused {
+		r.Until = utc(&h.Refused.FreesAt)
 		r.Message = fmt.Sprintf("it is paused: %s; it goes on by itself when more is allocated to %s, or at %s", budget.PauseReason,
-			h.Refused.Level(), h.Refused.FreesAt.UTC().Format(time.RFC3339))
+			h.Refused.Level(), r.Until.Format(time.RFC3339))
 		return &r, nil
 	}
 	r.Message = fmt.Sprintf("%s, and the task is expected to use %d tokens: reallocate some to it, or pause the task", h.Refused, h.Tokens)

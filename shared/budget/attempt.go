@@ -230,18 +230,20 @@ func (l *Ledger) Fits(c Cover, tokens, microUSD int64) *RefusedError {
 // fits reports whether a budget has that much left.
 func (b *Budget) fits(tokens, microUSD int64) *RefusedError {
 	refused := &RefusedError{Scope: b.Scope, ScopeID: b.ScopeID, FreesAt: b.End}
-	left, asked, spent := b.Tokens.Remaining(), tokens, b.Tokens.Allocated-b.Tokens.Consumed
+	of, asked := b.Tokens, tokens
+	left, spent := of.Remaining(), of.Allocated-of.Consumed
 	if left >= asked && (asked > 0 || spent > 0) {
 		if !b.Capped {
 			return nil
 		}
-		left, asked, spent = b.MicroUSD.Remaining(), microUSD, b.MicroUSD.Allocated-b.MicroUSD.Consumed
+		of, asked = b.MicroUSD, microUSD
+		left, spent = of.Remaining(), of.Allocated-of.Consumed
 		refused.Money = true
 		if left >= asked && spent > 0 {
 			return nil
 		}
 	}
-	refused.Remaining = max(0, left)
+	refused.Remaining, refused.TooSmall = max(0, left), asked > of.Allocated
 	if b.lapse != nil && spent >= asked && b.lapse.Before(b.End) {
 		refused.FreesAt = *b.lapse // others' reservations use the rest until then
 	}

@@ -127,6 +127,7 @@ type RefusedError struct {
 	ScopeID   string
 	Remaining int64
 	Money     bool // Remaining is money, in millionths of a dollar
+	TooSmall  bool // a whole period's is not enough
 	FreesAt   time.Time
 }
 
@@ -134,6 +135,9 @@ func (e *RefusedError) Error() string {
 	left := fmt.Sprintf("%d tokens", e.Remaining)
 	if e.Money {
 		left = dollars(e.Remaining)
+	}
+	if e.TooSmall {
+		return fmt.Sprintf("insufficient budget: %s has %s left, and even in a whole period less than is needed", e.Level(), left)
 	}
 	return fmt.Sprintf("insufficient budget: %s has %s left until %s", e.Level(), left, e.FreesAt.UTC().Format(time.RFC3339))
 }
@@ -145,6 +149,14 @@ func dollars(micro int64) string {
 		digits = -1
 	}
 	return "$" + strconv.FormatFloat(float64(micro)/million, 'f', digits, 64)
+}
+
+// Until returns when there may be enough; nil: not before more is allocated.
+func (e *RefusedError) Until() *time.Time {
+	if e.TooSmall {
+		return nil
+	}
+	return &e.FreesAt
 }
 
 // Level names the budget in a sentence, such as "project 0199a1b2-…".

@@ -93,6 +93,10 @@ func TestBudgetsBoundAssignments(t *testing.T) {
 		if err != nil || reasons[0].Code != task.WaitsForBudget || reasons[0].Until == nil || !strings.Contains(summary, "insufficient budget") {
 			t.Errorf("why: %q, %+v, %v", summary, reasons, err)
 		}
+		summary, reasons, err = w.c.Why(t.Context(), w.Workspace, of[0])
+		if err != nil || reasons[0].Code != task.WaitsForBudget || reasons[0].Until != nil || !strings.Contains(summary, "allocate more") {
+			t.Errorf("why one that is larger than the budget waits: %q, %+v, %v", summary, reasons, err)
+		}
 		if is := w.claim(t, a); is.ID != of[1] {
 			t.Fatalf("claimed %q", is.Title)
 		}

@@ -182,10 +182,11 @@ func (m *money) afford(t task.Task, able []*worker) (out []task.Reason) {
 		}
 		if level := refused.Level(); !told[level] && len(out) < maxObstacles {
 			told[level] = true
-			out = append(out, task.Reason{
-				Code: task.WaitsForBudget, Until: &refused.FreesAt,
-				Message: refused.Error() + ": wait until then, reallocate budget to it, or pause other work",
-			})
+			advice := ": wait until then, reallocate budget to it, or pause other work"
+			if refused.TooSmall {
+				advice = ": allocate more to it"
+			}
+			out = append(out, task.Reason{Code: task.WaitsForBudget, Until: refused.Until(), Message: refused.Error() + advice})
 		}
 	}
 	return out
