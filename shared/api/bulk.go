@@ -18,6 +18,8 @@ const (
 	bulkPage = 200
 	// bulkTime bounds the work of one request. Behind a gateway a response may take 29 seconds.
 	bulkTime = 25 * time.Second
+	// bulkLimit is all the time that a request takes, with the row of the audit log and the answer that is kept.
+	bulkLimit = bulkTime + limit + keyEnd
 )
 
 // bulkAnswer says what became of the rows that a filter matches.
@@ -38,10 +40,12 @@ type bulkOutput struct {
 // log names the action, the filter and the outcome.
 func (s *server) bulk(ctx context.Context, what string, filter any, reason string, expected int,
 	find func(ctx context.Context, ids []string) ([]string, bool, error), do func(ctx context.Context, id string) error) (*bulkOutput, error) {
+	working, stop := context.WithTimeout(ctx, bulkTime)
+	defer stop()
 	var ids []string
 	for more := true; more; {
 		var err error
-		if ids, more, err = find(ctx, ids); err != nil {
+		if ids, more, err = find(working, ids); err != nil {
 			return nil, err
 		}
 		if len(ids) > maxBulk {
@@ -55,19 +59,19 @@ func (s *server) bulk(ctx context.Context, what string, filter any, reason strin
 		return nil, p
 	}
 	out := bulkAnswer{Matched: len(ids)}
-	ends := time.Now().Add(bulkTime)
 	var failed error
 	for _, id := range ids {
-		if time.Now().After(ends) || ctx.Err() != nil {
+		if working.Err() != nil {
 			break
 		}
-		err := do(ctx, id)
+		err := do(working, id)
 		for try := 1; try < maxTries && raced(err); try++ {
-			err = do(ctx, id)
+			err = do(working, id)
 		}
 		switch {
 		case err == nil:
 			out.Changed++
+		case working.Err() != nil: // the row is left
 		case problemOf(err).Status < http.StatusInternalServerError:
 			out.Refused++
 		default:

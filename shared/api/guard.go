@@ -24,14 +24,10 @@ const limit = 10 * time.Second
 // requirements.
 func (s *server) guard(rt route, next http.Handler) http.Handler {
 	if rt.once() {
-		within := time.Duration(0)
-		if rt.patient {
-			within = patience
-		}
-		next = s.keys.once(keyed{route: rt.id, sensitive: rt.sensitive, within: within, begins: rt.begins}, next)
+		next = s.keys.once(keyed{route: rt.id, sensitive: rt.sensitive, within: rt.within, begins: rt.begins}, next)
 	}
 	next = s.lastWrites(rt, rt.targeted(s.intake(rt, next)))
-	if !rt.patient {
+	if rt.within == 0 {
 		next = limited(next)
 	}
 	if rt.surface != "" {
@@ -127,7 +123,7 @@ func (s *server) sameOrigin(next http.Handler) http.Handler {
 	})
 }
 
-// patience is the time limit of a patient route. It equals the longest time that a Lambda function
+// patience is the time limit of a route that works for as long as its caller waits. It equals the longest time that a Lambda function
 // may run.
 const patience = 15 * time.Minute
 

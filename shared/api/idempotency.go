@@ -32,8 +32,8 @@ const (
 	// maxKept is the largest response that is stored, in bytes.
 	maxKept = 256 << 10
 	// keyTime is how long a request holds its key: as long as it may take, with the last write. After
-	// that, a repeated request may take the key over, as it must when the process has died. Patient
-	// routes hold the key longer.
+	// that, a repeated request may take the key over, as it must when the process has died. Routes with
+	// a time limit of their own hold the key longer.
 	keyTime = limit + keyEnd
 	// keyEnd is the time limit for storing how a request ended.
 	keyEnd = 5 * time.Second

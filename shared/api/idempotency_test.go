@@ -616,6 +616,27 @@ func TestAPatientRouteIsTakenOverLater(t *testing.T) {
 	wg.Wait()
 }
 
+// TestABulkRequestIsTakenOverWithinAMinute: what a process that has died has not done is done by the repeated request.
+func TestABulkRequestIsTakenOverWithinAMinute(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		asks := func(when string, status int, code string) {
+			t.Helper()
+			got := w.callWith(t, http.MethodPost, agentTasks+"/bulk", admin,
+				`{"filter":{"taskType":"none"},"action":"cancel","expectedCount":0}`, "Idempotency-Key", "k")
+			if got.status != status || !strings.Contains(string(got.body), code) {
+				t.Errorf("%s: %d %s", when, got.status, got.body)
+			}
+		}
+		asks("first", 202, `"matched":0`)
+		if _, err := w.Deps.DB.Exec(t.Context(), w.Workspace, idempotencyQueries(t).DieKeys); err != nil {
+			t.Fatal(err)
+		}
+		asks("at once", 409, "in_progress")
+		w.Skew.Advance(time.Minute)
+		asks("a minute later", 202, `"matched":0`)
+	})
+}
+
 // A client may retry a request that failed with 5xx or Retry-After. Any other refusal is stored and
 // repeated.
 func TestWhichAnswersAreKept(t *testing.T) {
@@ -731,7 +752,7 @@ func recorderOf(w http.ResponseWriter) *httptest.ResponseRecorder {
 	}
 }
 
-func idempotencyQueries(t testing.TB) (q struct{ KeptRows, CountKeys, LoseAnswers, HoldKeys, ClaimKeys db.Query }) {
+func idempotencyQueries(t testing.TB) (q struct{ KeptRows, CountKeys, LoseAnswers, HoldKeys, ClaimKeys, DieKeys db.Query }) {
 	t.Helper()
 	dbtest.Load(t, "testdata/idempotency", &q)
 	return q

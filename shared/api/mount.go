@@ -113,9 +113,9 @@ func (m *guarded) HandleFunc(pattern string, h func(http.ResponseWriter, *http.R
 var OfMachines = []string{"about", "coordinator", "agents", "agent-tasks", "lanes", "executions", "threads", "metrics"}
 
 // serves reports whether a route is served here. A function that serves only some resources has neither
-// patient routes nor the sign-in: its responses can't stream, and its requests have little time.
+// routes with a time limit of their own nor the sign-in: its responses can't stream, and its requests have little time.
 func (s *server) serves(rt route) bool {
-	return s.Resources == nil || slices.Contains(s.Resources, tag(rt.path)) && !rt.patient && !strings.HasPrefix(rt.path, "/sign-in")
+	return s.Resources == nil || slices.Contains(s.Resources, tag(rt.path)) && rt.within == 0 && !strings.HasPrefix(rt.path, "/sign-in")
 }
 
 // strictCasing makes huma refuse a field whose case differs, as it refuses an unknown field. The

@@ -23,9 +23,9 @@ type route struct {
 	refusals     []int // statuses of problems, beside those that any route may return
 
 	surface  trace.Surface // surface of the traces that it begins; empty: operate
-	patient  bool          // it may take longer than the API's time limit
+	within   time.Duration // its own time limit, which is longer than the API's; 0: that of the API
 	outlasts bool          // its work continues if the client disconnects
-	begins   time.Duration // it is patient, and begins an execution with the id of its key, as [keyed] says
+	begins   time.Duration // it has a time limit of its own, and begins an execution with the id of its key, as [keyed] says
 	stream   bool          // the client chooses between JSON and a stream
 
 	kinds     []auth.Kind // kinds of callers without a role that may call it
@@ -66,19 +66,19 @@ func routes(s *server) []route {
 			caller: "the Engine Room, lanekeeper overview, scripts", summary: "What the agent does now, whether it works, and what needs a person"},
 
 		{method: post, path: v1 + "/heartbeat/run", id: "run-heartbeat", least: auth.Admin, handler: typed(s.runHeartbeat), also: []int{202}, refusals: []int{409},
-			surface: trace.Heartbeat, patient: true, begins: beatWait + keyTime,
+			surface: trace.Heartbeat, within: patience, begins: beatWait + keyTime,
 			caller: "the Engine Room, lanekeeper trigger heartbeat, scripts", summary: "Run a beat by hand, every phase of it"},
 
-		{method: post, path: v1 + "/operate", id: "operate", least: auth.Member, handler: talked, refusals: []int{404, 409}, patient: true, outlasts: true,
+		{method: post, path: v1 + "/operate", id: "operate", least: auth.Member, handler: talked, refusals: []int{404, 409}, within: patience, outlasts: true,
 			begins: keyTime, caller: "the Engine Room's console, lanekeeper ask, scripts", summary: "Talk with the agent: one turn; a member's goes without the skills that need an approval"},
-		{method: get, path: v1 + "/executions/{id}/events", id: "follow-execution", least: auth.Member, handler: runFollowed, refusals: []int{404}, patient: true, stream: true,
+		{method: get, path: v1 + "/executions/{id}/events", id: "follow-execution", least: auth.Member, handler: runFollowed, refusals: []int{404}, within: patience, stream: true,
 			caller: "the Engine Room, whoever comes back to a stream", summary: "What happens in an execution, as it happens; from any event on"},
 
 		{method: get, path: v1 + "/traces", id: "list-traces", least: auth.Member, handler: typed(s.listTraces),
 			caller: "the Engine Room, lanekeeper traces, scripts", summary: "The traces in which something was executed, newest first"},
 		{method: get, path: v1 + "/traces/{traceId}", id: "get-trace", least: auth.Member, handler: typed(s.getTrace), refusals: []int{404},
 			caller: "the Engine Room, lanekeeper trace, whoever follows an X-Trace-Id", summary: "The whole story of one trace"},
-		{method: post, path: v1 + "/traces/{traceId}/replay", id: "replay-trace", least: auth.Admin, handler: typed(s.replayTrace), refusals: []int{404, 409, 502}, patient: true,
+		{method: post, path: v1 + "/traces/{traceId}/replay", id: "replay-trace", least: auth.Admin, handler: typed(s.replayTrace), refusals: []int{404, 409, 502}, within: patience,
 			caller: "the Engine Room, whoever tries another prompt or model", summary: "Ask the model anew for each recorded step, and compare; nothing is done"},
 		{method: post, path: v1 + "/traces/{traceId}/fork", id: "fork-trace", least: auth.Admin, handler: typed(s.forkTrace), also: []int{202}, refusals: []int{404, 409},
 			caller: "the Engine Room", summary: "Go on from a step in another way; what stands before it is not run again"},
@@ -92,7 +92,7 @@ func routes(s *server) []route {
 
 		{method: get, path: v1 + "/approvals", id: "list-approvals", least: auth.Member, handler: typed(s.listApprovals),
 			caller: "the Engine Room", summary: "Calls that wait for a person, or waited, the latest first"},
-		{method: post, path: v1 + "/approvals/bulk", id: "bulk-approvals", least: auth.Admin, persons: true, handler: typed(s.bulkApprovals), also: []int{202}, refusals: []int{409}, patient: true,
+		{method: post, path: v1 + "/approvals/bulk", id: "bulk-approvals", least: auth.Admin, persons: true, handler: typed(s.bulkApprovals), also: []int{202}, refusals: []int{409}, within: bulkLimit,
 			caller: "the Engine Room", summary: "Deny all calls that wait and that a filter matches"},
 		{method: get, path: v1 + "/approvals/{id}", id: "get-approval", least: auth.Member, handler: typed(s.getApproval), refusals: []int{404},
 			caller: "the Engine Room", summary: "One of them"},
@@ -146,7 +146,7 @@ func routes(s *server) []route {
 			caller: "the Engine Room, scripts", summary: "Put a skill back into use"},
 		{method: post, path: v1 + "/skills/{id}/disable", id: "disable-skill", least: auth.Admin, handler: typed(s.disableSkill), refusals: []int{404, 409},
 			caller: "the Engine Room, scripts", summary: "Take a skill out of use"},
-		{method: post, path: v1 + "/skills/{id}/run", id: "run-skill", least: auth.Admin, handler: typed(s.runSkill), refusals: []int{404, 409}, patient: true,
+		{method: post, path: v1 + "/skills/{id}/run", id: "run-skill", least: auth.Admin, handler: typed(s.runSkill), refusals: []int{404, 409}, within: patience,
 			begins: keyTime, caller: "the Engine Room, scripts", summary: "Make one call of a skill by hand"},
 		{method: get, path: v1 + "/skills/{id}/health", id: "get-skill-health", least: auth.Member, handler: typed(s.getSkillHealth), refusals: []int{404},
 			caller: "the Engine Room", summary: "How a skill has done lately"},
@@ -197,7 +197,7 @@ func routes(s *server) []route {
 			caller: "the Engine Room, lanekeeper tasks, scripts", summary: "The tasks, newest first"},
 		{method: post, path: v1 + "/agent-tasks", id: "create-agent-task", least: auth.Member, handler: created(s.createTask), refusals: []int{404, 409},
 			caller: "the Engine Room, lanekeeper tasks, scripts", summary: "Create a task"},
-		{method: post, path: v1 + "/agent-tasks/bulk", id: "bulk-agent-tasks", least: auth.Admin, handler: typed(s.bulkTasks), also: []int{202}, refusals: []int{409}, patient: true,
+		{method: post, path: v1 + "/agent-tasks/bulk", id: "bulk-agent-tasks", least: auth.Admin, handler: typed(s.bulkTasks), also: []int{202}, refusals: []int{409}, within: bulkLimit,
 			caller: "the Engine Room", summary: "Cancel, retry, archive, pause or resume all tasks that a filter matches"},
 		{method: get, path: v1 + "/agent-tasks/{id}", id: "get-agent-task", least: auth.Member, kinds: agents, handler: typed(s.getTask), refusals: []int{404},
 			caller: "the Engine Room, lanekeeper tasks, scripts, agents", summary: "One task; to an agent, of its own"},
@@ -251,7 +251,7 @@ func routes(s *server) []route {
 			caller: "the Engine Room, scripts", summary: "What agents remember, also by full text"},
 		{method: post, path: v1 + "/memories", id: "create-memory", least: auth.Member, handler: created(s.createMemory), refusals: []int{409},
 			caller: "the Engine Room, scripts", summary: "Have an agent remember something"},
-		{method: post, path: v1 + "/memories/bulk", id: "bulk-memories", least: auth.Member, handler: typed(s.bulkMemories), also: []int{202}, refusals: []int{409}, patient: true,
+		{method: post, path: v1 + "/memories/bulk", id: "bulk-memories", least: auth.Member, handler: typed(s.bulkMemories), also: []int{202}, refusals: []int{409}, within: bulkLimit,
 			caller: "the Engine Room", summary: "Forget all memories that a filter matches"},
 		{method: get, path: v1 + "/memories/{id}", id: "get-memory", least: auth.Member, handler: typed(s.getMemory), refusals: []int{404, 405},
 			caller: "the Engine Room, scripts", summary: "One memory"},
@@ -279,7 +279,7 @@ func routes(s *server) []route {
 			caller: "the Engine Room, scripts", summary: "The workspace, with its settings"},
 		{method: http.MethodPatch, path: v1 + "/workspaces/{workspaceId}", id: "patch-workspace", least: auth.Admin, handler: typed(s.patchWorkspace), refusals: []int{404, 412},
 			caller: "the Engine Room, scripts", summary: "Change its name or settings"},
-		{method: http.MethodDelete, path: v1 + "/workspaces/{workspaceId}", id: "delete-workspace", least: auth.Owner, persons: true, handler: typed(s.deleteWorkspace), refusals: []int{404, 409}, patient: true,
+		{method: http.MethodDelete, path: v1 + "/workspaces/{workspaceId}", id: "delete-workspace", least: auth.Owner, persons: true, handler: typed(s.deleteWorkspace), refusals: []int{404, 409}, within: patience,
 			caller: "the Engine Room, lanekeeper workspaces delete", summary: "Delete a workspace with all that it has, while nothing in it is at work"},
 
 		{method: get, path: v1 + "/members", id: "list-members", least: auth.Member, handler: typed(s.listMembers),
@@ -323,7 +323,7 @@ func routes(s *server) []route {
 		{method: http.MethodDelete, path: v1 + "/session", id: "end-session", least: public, handler: typed(s.endSession),
 			caller: "the Engine Room", summary: "Sign out: all sessions of who is signed in by the cookie end"},
 
-		{method: get, path: v1 + "/events", id: "follow-events", least: auth.Member, handler: followed, patient: true, stream: true,
+		{method: get, path: v1 + "/events", id: "follow-events", least: auth.Member, handler: followed, within: patience, stream: true,
 			caller: "the Engine Room, whoever follows", summary: "What happens, as it happens"},
 
 		{method: get, path: v1 + "/webhook-sources", id: "list-webhook-sources", least: auth.Member, handler: typed(s.listWebhookSources),
@@ -340,21 +340,21 @@ func routes(s *server) []route {
 			caller: "the Engine Room, scripts", summary: "Give a source a new secret; the one before is valid for 24 hours more"},
 		{method: get, path: v1 + "/webhook-endpoints", id: "list-webhook-endpoints", least: auth.Member, handler: typed(s.listWebhookEndpoints),
 			caller: "the Engine Room, scripts", summary: "Who is told of events by webhooks, newest first"},
-		{method: post, path: v1 + "/webhook-endpoints", id: "create-webhook-endpoint", least: auth.Admin, handler: created(s.createWebhookEndpoint), refusals: []int{409}, sensitive: true, patient: true,
+		{method: post, path: v1 + "/webhook-endpoints", id: "create-webhook-endpoint", least: auth.Admin, handler: created(s.createWebhookEndpoint), refusals: []int{409}, sensitive: true, within: patience,
 			caller: "the Engine Room, scripts", summary: "Have a URL told of events; the secret that signs them is shown this once"},
 		{method: get, path: v1 + "/webhook-endpoints/{id}", id: "get-webhook-endpoint", least: auth.Member, handler: typed(s.getWebhookEndpoint), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "One endpoint of webhooks"},
-		{method: http.MethodPatch, path: v1 + "/webhook-endpoints/{id}", id: "patch-webhook-endpoint", least: auth.Admin, handler: typed(s.patchWebhookEndpoint), refusals: []int{404, 409, 412}, patient: true,
+		{method: http.MethodPatch, path: v1 + "/webhook-endpoints/{id}", id: "patch-webhook-endpoint", least: auth.Admin, handler: typed(s.patchWebhookEndpoint), refusals: []int{404, 409, 412}, within: patience,
 			caller: "the Engine Room, scripts", summary: "Change the given fields of an endpoint of webhooks, or enable it again"},
 		{method: http.MethodDelete, path: v1 + "/webhook-endpoints/{id}", id: "delete-webhook-endpoint", least: auth.Admin, handler: typed(s.deleteWebhookEndpoint), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "Delete an endpoint of webhooks"},
 		{method: post, path: v1 + "/webhook-endpoints/{id}/rotate-secret", id: "rotate-endpoint-secret", least: auth.Admin, handler: typed(s.rotateEndpointSecret), refusals: []int{404}, sensitive: true,
 			caller: "the Engine Room, scripts", summary: "Give an endpoint a new secret; for 24 hours its requests are signed with the one before, too"},
-		{method: post, path: v1 + "/webhook-endpoints/{id}/test", id: "test-webhook-endpoint", least: auth.Admin, handler: typed(s.testWebhookEndpoint), refusals: []int{404}, patient: true,
+		{method: post, path: v1 + "/webhook-endpoints/{id}/test", id: "test-webhook-endpoint", least: auth.Admin, handler: typed(s.testWebhookEndpoint), refusals: []int{404}, within: patience,
 			caller: "the Engine Room, scripts", summary: "Send a webhook.test to an endpoint, once and at once"},
 		{method: get, path: v1 + "/deliveries", id: "list-deliveries", least: auth.Member, handler: typed(s.listDeliveries),
 			caller: "the Engine Room, scripts", summary: "The webhooks that came, or with direction=outbound each attempt to send one, newest first"},
-		{method: post, path: v1 + "/deliveries/bulk", id: "bulk-deliveries", least: auth.Admin, handler: typed(s.bulkDeliveries), also: []int{202}, refusals: []int{409}, patient: true,
+		{method: post, path: v1 + "/deliveries/bulk", id: "bulk-deliveries", least: auth.Admin, handler: typed(s.bulkDeliveries), also: []int{202}, refusals: []int{409}, within: bulkLimit,
 			caller: "the Engine Room", summary: "Process all webhooks again that a filter matches"},
 		{method: get, path: v1 + "/deliveries/{id}", id: "get-delivery", least: auth.Member, handler: typed(s.getDelivery), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "One webhook, or one attempt to send one, with its headers and its body"},
@@ -375,7 +375,7 @@ func routes(s *server) []route {
 			caller: "the Engine Room, scripts", summary: "Let an automation run again"},
 		{method: post, path: v1 + "/automations/{id}/disable", id: "disable-automation", least: auth.Admin, handler: typed(s.disableAutomation), refusals: []int{404, 412},
 			caller: "the Engine Room, scripts", summary: "Keep an automation from running"},
-		{method: post, path: v1 + "/automations/{id}/run", id: "run-automation", least: auth.Admin, handler: typed(s.runAutomation), refusals: []int{404, 409}, patient: true,
+		{method: post, path: v1 + "/automations/{id}/run", id: "run-automation", least: auth.Admin, handler: typed(s.runAutomation), refusals: []int{404, 409}, within: patience,
 			begins: keyTime, caller: "the Engine Room, scripts", summary: "Make an automation's call now, by hand"},
 
 		{method: get, path: v1 + "/heals", id: "list-heals", least: auth.Member, handler: typed(s.listHeals),
@@ -445,7 +445,7 @@ func routes(s *server) []route {
 			caller: "the Engine Room, lanekeeper threads outbox", summary: "What was sent or waits to be, newest first"},
 		{method: post, path: v1 + "/threads/{id}/outbox/{messageId}/resend", id: "resend-message", least: auth.Admin, handler: typed(s.resendMessage), also: []int{202}, refusals: []int{404, 409},
 			caller: "the Engine Room, lanekeeper threads resend", summary: "Send a message again that has failed, or is uncertain, behind those that wait"},
-		{method: post, path: v1 + "/outbox/bulk", id: "bulk-outbox", least: auth.Admin, handler: typed(s.bulkOutbox), also: []int{202}, refusals: []int{409}, patient: true,
+		{method: post, path: v1 + "/outbox/bulk", id: "bulk-outbox", least: auth.Admin, handler: typed(s.bulkOutbox), also: []int{202}, refusals: []int{409}, within: bulkLimit,
 			caller: "the Engine Room", summary: "Send all messages again that a filter matches"},
 		{method: post, path: v1 + "/threads/{id}/lock", id: "lock-thread", least: auth.Admin, kinds: agents, handler: typed(s.lockThread), refusals: []int{404, 409},
 			caller: "agents", summary: "Take a conversation for an execution"},
@@ -471,7 +471,7 @@ func routes(s *server) []route {
 		{method: get, path: v1 + "/executions/{id}", id: "get-execution", least: auth.Member, kinds: agents, handler: typed(s.getExecution), refusals: []int{404},
 			caller: "the Engine Room, scripts, agents", summary: "One execution; to an agent, of its own"},
 
-		{method: post, path: mcpPath, id: "speak-mcp", least: auth.Member, handler: speaksMCP, refusals: []int{404}, patient: true, outlasts: true, front: true,
+		{method: post, path: mcpPath, id: "speak-mcp", least: auth.Member, handler: speaksMCP, refusals: []int{404}, within: patience, outlasts: true, front: true,
 			caller: "an operator's own coding assistant", summary: "Model Context Protocol, stateless: routes of this API as tools"},
 
 		{method: get, path: "/openapi.json", id: "get-openapi-json", least: public, handler: file(&s.docs.json),

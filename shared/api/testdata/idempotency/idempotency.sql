@@ -14,3 +14,8 @@ UPDATE idempotency_keys SET claimed_until = lk_plus(lk_now(), 600000) WHERE work
 
 -- name: ClaimKeys
 UPDATE idempotency_keys SET claimed_until = lk_plus(lk_now(), 900000) WHERE workspace_id = $1;
+
+-- name: DieKeys
+UPDATE idempotency_keys
+   SET status = 'running', response_status = NULL, response_headers = NULL, response_body = NULL
+ WHERE workspace_id = $1;
