@@ -222,6 +222,7 @@ func (c *crew) verify(t *testing.T) {
 
 // TestKilledAtEveryPointOfTheCoordinator kills the coordinator at each fault point of a unit of work.
 func TestKilledAtEveryPointOfTheCoordinator(t *testing.T) {
+	t.Parallel()
 	c := newCrew(t)
 	c.unit(t)
 	var points []reached
@@ -248,6 +249,7 @@ func TestKilledAtEveryPointOfTheCoordinator(t *testing.T) {
 // TestKilledAtRandomInstantsOfTheCoordinator kills the coordinator while it runs a cycle or serves the
 // agent.
 func TestKilledAtRandomInstantsOfTheCoordinator(t *testing.T) {
+	t.Parallel()
 	c := newCrew(t)
 	c.unit(t)
 	random := rand.New(rand.NewPCG(promise.Seed(t), 3))

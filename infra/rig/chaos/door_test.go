@@ -353,6 +353,7 @@ func p99(all []time.Duration) time.Duration {
 // time-out, and for no reason. Each delivery has at most one effect, and exactly one in the end. An
 // event whose last try fails becomes a dead letter.
 func TestAsynchronousEventsComeAgain(t *testing.T) {
+	t.Parallel()
 	events := promise.Figure(8, 500)
 	seed := promise.Seed(t)
 	for _, engine := range doors {

@@ -73,6 +73,7 @@ func at(where reached, action rig.Action) func(rig.Point) rig.Action {
 }
 
 func TestKilledAtEveryPoint(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, rig.Config{})
 	points := w.learn(t)
 	proof := promise.Of(t, "R3", "SIGKILL of the built heartbeat at every named point", "lost 0, twice 0")
@@ -102,6 +103,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 }
 
 func TestKilledAtRandomInstants(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, rig.Config{})
 	w.learn(t)
 	random := rand.New(rand.NewPCG(promise.Seed(t), 1))
@@ -179,6 +181,7 @@ func (w *world) snapshot(t *testing.T, ws string) []string {
 }
 
 func TestFrozenPastItsLease(t *testing.T) {
+	t.Parallel()
 	for _, taken := range []bool{false, true} {
 		name := map[bool]string{false: "nobody came", true: "another beat took over"}[taken]
 		t.Run(name, func(t *testing.T) {

@@ -167,6 +167,7 @@ func TestALambdaFunctionDoesATask(t *testing.T) {
 // TestLambdaFails: after five failed starts in a row the circuit is open, and nothing is started while it is.
 // The tasks are recovered, and when Lambda is back, they go on by themselves.
 func TestLambdaFails(t *testing.T) {
+	t.Parallel()
 	s := newStudio(t)
 	s.aws.Refuse(painter, "ServiceException")
 	s.order(t, "the first picture")

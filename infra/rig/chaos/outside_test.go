@@ -92,6 +92,7 @@ func (w *world) outside(t *testing.T, r *receiver, skill string) (ws, objective 
 // the call is made again and has one effect. Without a key it is marked uncertain and not made
 // again, and its objective waits for a person.
 func TestAnEffectOutsideIsNotRepeated(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t)
 	u, err := url.Parse(r.URL)
 	if err != nil {

@@ -74,6 +74,7 @@ func TestKeepsOffWhilePersonWorks(t *testing.T) {
 }
 
 func TestFailedBeatIsRetriedAndFinishes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, rig.Config{})
 	for _, where := range sample(t, w.learn(t), 20) {
 		ws, objective := w.workspace(t)

@@ -266,6 +266,7 @@ func TestKilledAtEveryPointOfTheWorker(t *testing.T) {
 // TestATaskOutlivesItsInvocations: a task needs many times as long as an invocation of the worker lasts,
 // and every third invocation is killed when it hands on. It has one history, and no step comes twice.
 func TestATaskOutlivesItsInvocations(t *testing.T) {
+	t.Parallel()
 	const longest = 2 * time.Minute // of an invocation: a machine that needs more is no machine
 	minutes := promise.Figure(2, 40)
 	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer}[:promise.Figure(1, 2)] {
