@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,7 @@ func TestAFloodFromOneVisitor(t *testing.T) {
 	n, quiet := promise.Figure(1000, 10_000), promise.Figure(20, 300)
 	proof := promise.Of(t, "S6", fmt.Sprintf("%d messages from one visitor of a site, as fast as they are taken", n),
 		"the limit holds; another workspace's p99 ≤ 2 × without; < 128 MB")
+	collectsAsInProduction(t)
 	e := dbtest.New(t, dbtest.OnPostgres)
 	there := dbtest.NewWorkspace(t, e.DB)
 	w := newWorld(t, e, limitedTelling(time.Now, slog.New(slog.DiscardHandler)), func(h *chat.Handler) {
@@ -116,4 +118,10 @@ func TestAFloodFromOneVisitor(t *testing.T) {
 	if promise.Full() && during > 2*before {
 		t.Errorf("another workspace's p99 is %v, before it was %v", during, before)
 	}
+}
+
+// collectsAsInProduction has a test that measures memory collect garbage as often as a function does.
+func collectsAsInProduction(t *testing.T) {
+	usual := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(usual) })
 }

@@ -142,6 +142,7 @@ func TestABodyOfManyValues(t *testing.T) {
 
 // TestAFloodOfBodies takes no more memory than a few of them.
 func TestAFloodOfBodies(t *testing.T) {
+	collectsAsInProduction(t)
 	w := onOne(t)
 	w.think(t)
 	large := []byte(`{"messages":[{"role":"owner","content":"` + strings.Repeat("a", 250<<10) + `"}]}`)
