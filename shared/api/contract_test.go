@@ -349,3 +349,26 @@ func TestTheDocumentDoesNotDependOnTheRequest(t *testing.T) {
 		t.Errorf("with its ETag: %d", rec.Code)
 	}
 }
+
+// TestWhatIsCreatedHasAnETag where a change can name it.
+func TestWhatIsCreatedHasAnETag(t *testing.T) {
+	c := onOne(t).contract
+	paths, _ := c.at("paths").(map[string]any)
+	checked := 0
+	for one := range paths {
+		dir, id := path.Split(one)
+		if !strings.HasPrefix(id, "{") {
+			continue
+		}
+		dir = strings.TrimSuffix(dir, "/")
+		if c.at("paths", one, "patch", "responses", "412") == nil || c.at("paths", dir, "post", "responses", "201") == nil {
+			continue
+		}
+		if checked++; c.at("paths", dir, "post", "responses", "201", "headers", "ETag") == nil {
+			t.Errorf("POST %s answers no ETag", dir)
+		}
+	}
+	if checked < 8 {
+		t.Errorf("%d were checked", checked)
+	}
+}

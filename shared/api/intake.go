@@ -53,6 +53,9 @@ func (s *server) intake(rt route, next http.Handler) http.Handler {
 			r.Header.Del("Accept") // the response is always JSON
 		}
 		r.Header.Set("Content-Type", "application/json")
+		if tags := r.Header.Values("If-Match"); len(tags) > 1 { // one list, on several lines
+			r.Header.Set("If-Match", strings.Join(tags, ","))
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -63,9 +63,12 @@ func TestASwitchIsReleasedAgain(t *testing.T) {
 func TestASiteKeyIsChangedAtItsVersion(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var k siteKey
-		w.must(t, 201, http.MethodPost, "/api/v1/site-keys", `{"name":"shop","origins":["https://shop.example"]}`, &k)
+		made := w.must(t, 201, http.MethodPost, "/api/v1/site-keys", `{"name":"shop","origins":["https://shop.example"]}`, &k)
 		path := "/api/v1/site-keys/" + k.ID
 		first := w.must(t, 200, http.MethodGet, path, "", nil).header.Get("ETag")
+		if tag := made.header.Get("ETag"); tag != first {
+			t.Errorf("made as %s, it is %s", tag, first)
+		}
 		got := w.callWith(t, http.MethodPatch, path, admin, `{"name":"the shop"}`, "If-Match", first)
 		second := got.header.Get("ETag")
 		if got.status != http.StatusOK || second == "" || second == first {
@@ -79,6 +82,16 @@ func TestASiteKeyIsChangedAtItsVersion(t *testing.T) {
 		}
 		if got := w.callWith(t, http.MethodPatch, path, admin, `{"name":"shop"}`, "If-Match", `"0", `+second); got.status != http.StatusOK {
 			t.Errorf("one of several: %d %s", got.status, got.body)
+		}
+		r := request(http.MethodPatch, path, admin, `{"name":"the shop"}`)
+		r.Header["If-Match"] = []string{`"0"`, `"1"`}
+		if got := w.send(t, r); got.status != http.StatusPreconditionFailed {
+			t.Errorf("none of several on lines of their own: %d %s", got.status, got.body)
+		}
+		r = request(http.MethodPatch, path, admin, `{"name":"the shop"}`)
+		r.Header["If-Match"] = []string{`"0"`, w.must(t, 200, http.MethodGet, path, "", nil).header.Get("ETag")}
+		if got := w.send(t, r); got.status != http.StatusOK {
+			t.Errorf("the second of several on lines of their own: %d %s", got.status, got.body)
 		}
 	})
 }

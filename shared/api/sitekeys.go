@@ -71,7 +71,7 @@ func (s *server) createSiteKey(ctx context.Context, in *struct {
 		Origins []string `json:"origins,omitempty" maxItems:"20" nullable:"false" doc:"The origins of the pages that may use it, such as https://example.com. Left out: any page may, of anybody"`
 		Persona string   `json:"persona,omitempty" maxLength:"63" default:"visitor_chat" doc:"The persona that its visitors talk with; it must serve chat"`
 	}
-}) (*creation[madeSiteKey], error) {
+}) (*createdAt[madeSiteKey], error) {
 	by, _ := auth.From(ctx)
 	k := auth.APIKey{ID: s.newID(ctx), Name: in.Body.Name, Kind: auth.SiteKind, Origins: in.Body.Origins, Persona: in.Body.Persona}
 	if err := s.servesChat(ctx, k.Persona); err != nil {
@@ -86,7 +86,7 @@ func (s *server) createSiteKey(ctx context.Context, in *struct {
 	if err := shownOnce(ctx, err, s.People.Key); err != nil {
 		return nil, err
 	}
-	return &creation[madeSiteKey]{Location: "/api/v1/site-keys/" + k.ID, Body: madeSiteKey{siteKeyOf(k), shown}}, nil
+	return &createdAt[madeSiteKey]{"/api/v1/site-keys/" + k.ID, siteKeyTag(k), madeSiteKey{siteKeyOf(k), shown}}, nil
 }
 
 // servesChat refuses a persona that does not exist or does not serve chat. Personas are never

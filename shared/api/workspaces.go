@@ -88,7 +88,7 @@ func (s *server) createWorkspace(ctx context.Context, in *struct {
 		Name  string `json:"name" minLength:"1" maxLength:"255"`
 		Owner string `json:"owner,omitempty" maxLength:"254" doc:"The e-mail address of its owner, which the local admin gives; otherwise it is the caller's"`
 	}
-}) (*creation[workspaceItem], error) {
+}) (*createdAt[workspaceItem], error) {
 	by, _ := auth.From(ctx)
 	owner, role := in.Body.Owner, auth.Role("")
 	if owner == "" || strings.EqualFold(owner, by.Email) {
@@ -125,7 +125,7 @@ func (s *server) createWorkspace(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &creation[workspaceItem]{Location: "/api/v1/workspaces/" + string(w.ID), Body: workspaceOf(w, role)}, nil
+	return &createdAt[workspaceItem]{"/api/v1/workspaces/" + string(w.ID), tagOf(w.Version), workspaceOf(w, role)}, nil
 }
 
 // WorkspacePath names a workspace in which the request takes place: see package auth. A workspace
