@@ -3,9 +3,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
@@ -13,15 +10,9 @@ import (
 )
 
 func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "coordinator:", err)
-		os.Exit(1)
-	}
-}
-
-func run() error {
-	sandbox := edge.NewSandbox(os.Environ(), os.Stdout, invoke.Async())
-	return sandbox.StartCoordinator(func(core *app.Core) (edge.Coordinator, error) {
-		return web.NewCoordinator(core, sandbox.ID(), sandbox.Background, sandbox.KickCycle, sandbox.KickOperate, sandbox.KickWorker)
+	edge.Main("coordinator", invoke.Async(), func(sandbox *edge.Sandbox) error {
+		return sandbox.StartCoordinator(func(core *app.Core) (edge.Coordinator, error) {
+			return web.NewCoordinator(core, sandbox.ID(), sandbox.Background, sandbox.KickCycle, sandbox.KickOperate, sandbox.KickWorker)
+		})
 	})
 }

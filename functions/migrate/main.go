@@ -3,9 +3,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
 	"github.com/lanekeeper/lanekeeper/shared/app/seed"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
@@ -13,14 +10,7 @@ import (
 )
 
 func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "migrate:", err)
-		os.Exit(1)
-	}
-}
-
-func run() error {
-	return edge.StartMigrate(edge.NewSandbox(os.Environ(), os.Stdout, nil), edge.Migration[migrate.Result]{
-		Up: migrate.Postgres, Seed: seed.Seed, Email: auth.Email,
+	edge.Main("migrate", nil, func(sandbox *edge.Sandbox) error {
+		return edge.StartMigrate(sandbox, edge.Migration[migrate.Result]{Up: migrate.Postgres, Seed: seed.Seed, Email: auth.Email})
 	})
 }

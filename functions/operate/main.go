@@ -3,9 +3,7 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
-	"os"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/web"
@@ -14,15 +12,9 @@ import (
 )
 
 func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "operate:", err)
-		os.Exit(1)
-	}
-}
-
-func run() error {
-	sandbox := edge.NewSandbox(os.Environ(), os.Stdout, invoke.Async())
-	return sandbox.StartHTTP(func(core *app.Core) (http.Handler, error) {
-		return web.NewOperate(core, sandbox.ID(), sandbox.Background, sandbox.KickWorker)
+	edge.Main("operate", invoke.Async(), func(sandbox *edge.Sandbox) error {
+		return sandbox.StartHTTP(func(core *app.Core) (http.Handler, error) {
+			return web.NewOperate(core, sandbox.ID(), sandbox.Background, sandbox.KickWorker)
+		})
 	})
 }

@@ -3,9 +3,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
@@ -13,19 +10,13 @@ import (
 )
 
 func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "worker:", err)
-		os.Exit(1)
-	}
-}
-
-func run() error {
-	sandbox := edge.NewSandbox(os.Environ(), os.Stdout, invoke.Async())
-	return sandbox.StartWorker(func(core *app.Core) (edge.Work, error) {
-		w, err := wire.NewWorker(core, sandbox.ID(), sandbox.KickWorker, sandbox.KickOperate)
-		if err != nil {
-			return nil, err
-		}
-		return w.Run, nil
+	edge.Main("worker", invoke.Async(), func(sandbox *edge.Sandbox) error {
+		return sandbox.StartWorker(func(core *app.Core) (edge.Work, error) {
+			w, err := wire.NewWorker(core, sandbox.ID(), sandbox.KickWorker, sandbox.KickOperate)
+			if err != nil {
+				return nil, err
+			}
+			return w.Run, nil
+		})
 	})
 }

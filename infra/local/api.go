@@ -21,6 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/capture"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/surface/chat"
@@ -159,24 +160,24 @@ func username() string {
 // ask sends a request, body as JSON unless it is nil, and reads the answer into
 // into, the whole of which it also returns. A refusal is a [refusedError].
 func (o *operator) ask(ctx context.Context, method, path string, body, into any) (json.RawMessage, error) {
-	w := &answered{header: http.Header{}}
+	w := &capture.Buffer{}
 	if err := o.send(ctx, method, path, body, w); err != nil {
 		return nil, err
 	}
-	err := w.refused()
+	err := refusalOf(w)
 	if refused, is := errors.AsType[*refusedError](err); is {
 		refused.path = path
 	}
 	if err != nil {
 		return nil, err
 	}
-	if w.body.Len() == 0 { // deleted
+	if w.Body.Len() == 0 { // deleted
 		return nil, nil
 	}
-	if err := json.Unmarshal(w.body.Bytes(), into); err != nil {
+	if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
 		return nil, fmt.Errorf("read the answer of %s: %w", path, err)
 	}
-	return w.body.Bytes(), nil
+	return w.Body.Bytes(), nil
 }
 
 // send has a request answered, and what it kicked off come to its end.
@@ -198,14 +199,14 @@ func (o *operator) send(ctx context.Context, method, path string, body any, w ht
 	return nil
 }
 
-// refused is the refusal that was answered; nil: there was none.
-func (a *answered) refused() error {
-	if a.status < http.StatusBadRequest {
+// refusalOf returns the refusal that was answered; nil: there was none.
+func refusalOf(w *capture.Buffer) error {
+	if w.Status < http.StatusBadRequest {
 		return nil
 	}
 	refused := &refusedError{}
-	if err := json.Unmarshal(a.body.Bytes(), &refused.Problem); err != nil {
-		return fmt.Errorf("it was answered with %d", a.status)
+	if err := json.Unmarshal(w.Body.Bytes(), &refused.Problem); err != nil {
+		return fmt.Errorf("it was answered with %d", w.Status)
 	}
 	return refused
 }
@@ -243,24 +244,4 @@ func (e *refusedError) Unwrap() error {
 		return db.ErrUnavailable
 	}
 	return nil
-}
-
-// answered keeps an answer.
-type answered struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (a *answered) Header() http.Header { return a.header }
-
-func (a *answered) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-	}
-}
-
-func (a *answered) Write(p []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.body.Write(p)
 }

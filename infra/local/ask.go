@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lanekeeper/lanekeeper/shared/capture"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
@@ -58,11 +59,11 @@ func askVerb(flags *flag.FlagSet) action {
 			if err := c.sayWhoHasIt(ctx, ask, *multitask); err != nil {
 				return err
 			}
-			w := &spoken{answered: answered{header: http.Header{}}, p: newPaper(c.out, c.environ), end: &end}
+			w := &spoken{p: newPaper(c.out, c.environ), end: &end}
 			if err := ask.send(ctx, http.MethodPost, "/api/v1/operate", body, w); err != nil {
 				return err
 			}
-			if err := w.refused(); err != nil {
+			if err := refusalOf(&w.Buffer); err != nil {
 				return c.noThread(*thread, err)
 			}
 			w.close(c.name, inWorkspace(*ws))
@@ -107,7 +108,7 @@ func (c *console) sayWhoHasIt(ctx context.Context, ask *operator, multitask stri
 
 // spoken prints a stream of events as they arrive. It stores any other response.
 type spoken struct {
-	answered
+	capture.Buffer
 	p      paper
 	end    *asked
 	middle bool // of a line
@@ -115,8 +116,8 @@ type spoken struct {
 
 // Write implements [http.ResponseWriter]. A stream arrives in whole events.
 func (s *spoken) Write(b []byte) (int, error) {
-	if s.header.Get("Content-Type") != "text/event-stream" {
-		return s.answered.Write(b)
+	if s.Header().Get("Content-Type") != "text/event-stream" {
+		return s.Buffer.Write(b)
 	}
 	for event := range eventsOf(b) {
 		s.event(event.kind, event.data)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/capture"
 )
 
 // streamed is an event of a stream. An event without data carries the id from which to resume.
@@ -49,11 +51,11 @@ func (c *console) follow(ctx context.Context, ask *operator, path string) error 
 		return err
 	}
 	for ctx.Err() == nil && !w.over {
-		w.answered = answered{header: http.Header{}}
+		w.Buffer = capture.Buffer{}
 		if err := ask.send(ctx, http.MethodGet, path+"?"+query.Encode(), nil, w); err != nil {
 			return err
 		}
-		if err := w.refused(); err != nil && ctx.Err() == nil {
+		if err := refusalOf(&w.Buffer); err != nil && ctx.Err() == nil {
 			return err
 		}
 		query.Set(w.parameter(path), w.last)
@@ -63,7 +65,7 @@ func (c *console) follow(ctx context.Context, ask *operator, path string) error 
 
 // follower prints a stream as it arrives. It stores any other response.
 type follower struct {
-	answered
+	capture.Buffer
 	c    *console
 	last string // the id of the last event
 	over bool
@@ -79,8 +81,8 @@ func (f *follower) parameter(path string) string {
 
 // Write implements [http.ResponseWriter].
 func (f *follower) Write(b []byte) (int, error) {
-	if f.header.Get("Content-Type") != "text/event-stream" {
-		return f.answered.Write(b)
+	if f.Header().Get("Content-Type") != "text/event-stream" {
+		return f.Buffer.Write(b)
 	}
 	for e := range eventsOf(b) {
 		if e.id != "" {

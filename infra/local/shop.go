@@ -18,6 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/seed"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/capture"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
@@ -324,20 +325,20 @@ func send(ctx context.Context, to http.Handler, token, method, path string, body
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Content-Type", "application/json")
-	w := &answered{header: http.Header{}}
+	w := &capture.Buffer{}
 	to.ServeHTTP(w, r)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := w.refused(); err != nil {
+	if err := refusalOf(w); err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
-	if into != nil && w.body.Len() > 0 {
-		if err := json.Unmarshal(w.body.Bytes(), into); err != nil {
+	if into != nil && w.Body.Len() > 0 {
+		if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
 			return nil, fmt.Errorf("read the answer of %s: %w", path, err)
 		}
 	}
-	return w.body.Bytes(), nil
+	return w.Body.Bytes(), nil
 }
 
 // quietKey marks the contexts of the requests of the demo.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/capture"
 )
 
 // csvType is the media type of a listing as a table.
@@ -48,16 +50,16 @@ func asCSV(resource string, columns []string, next http.Handler) http.Handler {
 		}
 		r = r.Clone(r.Context())
 		r.Header.Set("Accept", "application/json")
-		got := &buffered{header: w.Header()}
+		got := capture.BufferWith(w.Header())
 		next.ServeHTTP(got, r)
 		got.WriteHeader(http.StatusOK) // unless it has one
 		var page struct {
 			Items      []map[string]json.RawMessage
 			NextCursor *string
 		}
-		if got.status != http.StatusOK || json.Unmarshal(got.body.Bytes(), &page) != nil {
-			w.WriteHeader(got.status)
-			_, _ = w.Write(got.body.Bytes()) // the client may have disconnected
+		if got.Status != http.StatusOK || json.Unmarshal(got.Body.Bytes(), &page) != nil {
+			w.WriteHeader(got.Status)
+			_, _ = w.Write(got.Body.Bytes()) // the client may have disconnected
 			return
 		}
 		w.Header().Set("Content-Type", csvType+"; charset=utf-8; header=present")

@@ -20,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/capture"
 	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -158,27 +159,27 @@ func (s *server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if bytes.HasPrefix(bytes.TrimSpace(sent), []byte("[")) { // several messages, which don't create one thing
 		r = r.WithContext(context.WithValue(r.Context(), claimedKey{}, ""))
 	}
-	told := &buffered{header: http.Header{}}
+	told := &capture.Buffer{}
 	built.ServeHTTP(told, r.WithContext(context.WithValue(r.Context(), outerKey{}, r)))
-	refused := told.refusedCall(sent)
+	refused := refusedCall(told, sent)
 	switch {
 	case refused != nil:
-		told = &buffered{header: http.Header{"Content-Type": {"application/json"}}, status: http.StatusOK}
+		told = capture.BufferWith(http.Header{"Content-Type": {"application/json"}})
 		_, _ = told.Write(refused)
-	case told.status == http.StatusForbidden:
+	case told.Status == http.StatusForbidden:
 		s.refuse(w, r, wrongHost)
 		return
-	case told.status >= http.StatusBadRequest && told.header.Get("Content-Type") != "application/json":
+	case told.Status >= http.StatusBadRequest && told.Header().Get("Content-Type") != "application/json":
 		refuseMessage(w, r, jsonrpc.CodeInvalidRequest,
-			problem.New(told.status, "malformed", "this is no message of a version of the protocol that is served here"))
+			problem.New(told.Status, "malformed", "this is no message of a version of the protocol that is served here"))
 		return
-	case told.status == 0: // the client has disconnected, or the time limit has passed
+	case told.Status == 0: // the client has disconnected, or the time limit has passed
 		s.refuse(w, r, tooSlow)
 		return
 	}
-	w.Header().Set("Content-Type", told.header.Get("Content-Type"))
-	w.WriteHeader(told.status)
-	_, _ = w.Write(discreetErrors(told.status, told.body.Bytes()))
+	w.Header().Set("Content-Type", told.Header().Get("Content-Type"))
+	w.WriteHeader(told.Status)
+	_, _ = w.Write(discreetErrors(told.Status, told.Body.Bytes()))
 }
 
 // oddID refuses a message whose id its answer could not repeat.
@@ -257,8 +258,8 @@ func discreetErrors(status int, body []byte) []byte {
 
 // refusedCall returns the protocol's error for a call of an unknown method, or without the params that its method
 // needs. The library answers such a call as if it were not a message. refusedCall returns nil for any other response.
-func (a *buffered) refusedCall(sent []byte) []byte {
-	if a.status != http.StatusBadRequest {
+func refusedCall(told *capture.Buffer, sent []byte) []byte {
+	if told.Status != http.StatusBadRequest {
 		return nil
 	}
 	message, err := jsonrpc.DecodeMessage(sent)
@@ -267,7 +268,7 @@ func (a *buffered) refusedCall(sent []byte) []byte {
 		return nil
 	}
 	var wrong jsonrpc.Error
-	switch why := strings.TrimSpace(a.body.String()); {
+	switch why := strings.TrimSpace(told.Body.String()); {
 	case strings.HasSuffix(why, strconv.Quote(call.Method)+" unsupported"):
 		wrong = jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "there is no such method here"}
 	case strings.HasSuffix(why, `missing required "params"`):
@@ -287,7 +288,7 @@ func (a *buffered) refusedCall(sent []byte) []byte {
 func (s *server) use(ctx context.Context, t tool, call *mcp.CallToolParamsRaw) *mcp.CallToolResult {
 	outer, _ := ctx.Value(outerKey{}).(*http.Request)
 	id, _ := trace.From(outer.Context())
-	told := &buffered{header: http.Header{traceHeader: {string(id)}}}
+	told := capture.BufferWith(http.Header{traceHeader: {string(id)}})
 	r, p := t.request(outer.Context(), call.Arguments)
 	if p != nil {
 		s.refuse(told, outer, p)
@@ -307,8 +308,8 @@ func (s *server) use(ctx context.Context, t tool, call *mcp.CallToolParamsRaw) *
 	func() {
 		defer func() {
 			if recover() != nil { // the panic is logged already; the response is incomplete
-				told.status = 0
-				told.body.Reset()
+				told.Status = 0
+				told.Body.Reset()
 				s.refuse(told, outer, internal)
 			}
 		}()
@@ -318,16 +319,16 @@ func (s *server) use(ctx context.Context, t tool, call *mcp.CallToolParamsRaw) *
 }
 
 // result converts a route's response to a tool's result.
-func result(told *buffered) *mcp.CallToolResult {
-	out := &mcp.CallToolResult{IsError: told.status >= http.StatusBadRequest,
-		Meta: mcp.Meta{"lanekeeper/traceId": told.header.Get(traceHeader)}}
+func result(told *capture.Buffer) *mcp.CallToolResult {
+	out := &mcp.CallToolResult{IsError: told.Status >= http.StatusBadRequest,
+		Meta: mcp.Meta{"lanekeeper/traceId": told.Header().Get(traceHeader)}}
 	say := func(text string) { out.Content = append(out.Content, &mcp.TextContent{Text: text}) }
-	switch body := strings.TrimSpace(told.body.String()); {
-	case told.status == http.StatusNoContent:
+	switch body := strings.TrimSpace(told.Body.String()); {
+	case told.Status == http.StatusNoContent:
 		say("done")
 	case out.IsError:
 		say(shortened(body))
-		if after := told.header.Get("Retry-After"); after != "" {
+		if after := told.Header().Get("Retry-After"); after != "" {
 			say("Try again after " + after + " seconds.")
 		}
 	default:
@@ -378,27 +379,4 @@ func clipped(v any) any {
 		}
 	}
 	return v
-}
-
-// buffered is an [http.ResponseWriter] that keeps the response in memory.
-type buffered struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header implements [http.ResponseWriter].
-func (a *buffered) Header() http.Header { return a.header }
-
-// WriteHeader implements [http.ResponseWriter].
-func (a *buffered) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-	}
-}
-
-// Write implements [http.ResponseWriter].
-func (a *buffered) Write(p []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.body.Write(p)
 }

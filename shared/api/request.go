@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/capture"
 	"github.com/lanekeeper/lanekeeper/shared/intake"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -22,7 +23,7 @@ const traceHeader = "X-Trace-Id"
 // ServeHTTP implements [http.Handler].
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := s.traceOf(r)
-	a := &recorder{ResponseWriter: w}
+	a := &capture.Recorder{ResponseWriter: w}
 	setHeaders(a.Header(), id)
 	r = r.WithContext(trace.With(r.Context(), id))
 	defer s.finish(a, r, s.Clock())
@@ -116,11 +117,11 @@ func setHeaders(h http.Header, id trace.ID) {
 // finish converts a panic to a response with status 500 and writes the request's log line. The line
 // holds no text from the client: it names the route's pattern instead of the path. finish must be
 // deferred.
-func (s *server) finish(a *recorder, r *http.Request, begun time.Time) {
+func (s *server) finish(a *capture.Recorder, r *http.Request, begun time.Time) {
 	thrown := recover()
 	aborted := thrown == any(http.ErrAbortHandler)
 	ctx := trace.With(r.Context(), trace.ID(a.Header().Get(traceHeader)))
-	cut := thrown != nil && a.status != 0 // the response had begun
+	cut := thrown != nil && a.Status != 0 // the response had begun
 	if thrown != nil && !aborted {
 		s.Log.ErrorContext(ctx, "a request panicked", "panic", fmt.Sprint(thrown), "stack", string(debug.Stack()))
 		if !cut {
@@ -128,12 +129,12 @@ func (s *server) finish(a *recorder, r *http.Request, begun time.Time) {
 		}
 	}
 	level := slog.LevelInfo
-	if a.status < http.StatusMultipleChoices && polled[r.Pattern] {
+	if a.Status < http.StatusMultipleChoices && polled[r.Pattern] {
 		level = slog.LevelDebug
 	}
 	s.Log.LogAttrs(ctx, level, "request",
 		slog.String("method", known(r.Method)), slog.String("route", routeOf(r)),
-		slog.Int("status", a.status), slog.Int64("duration_ms", s.Clock().Sub(begun).Milliseconds()))
+		slog.Int("status", a.Status), slog.Int64("duration_ms", s.Clock().Sub(begun).Milliseconds()))
 	if cut || aborted {
 		panic(http.ErrAbortHandler) // so that the client notices the incomplete response
 	}
@@ -164,28 +165,3 @@ func routeOf(r *http.Request) string {
 	}
 	return r.Pattern
 }
-
-// recorder records the status of a response.
-type recorder struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader implements [http.ResponseWriter].
-func (a *recorder) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-	}
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements [http.ResponseWriter].
-func (a *recorder) Write(p []byte) (int, error) {
-	if a.status == 0 {
-		a.status = http.StatusOK
-	}
-	return a.ResponseWriter.Write(p)
-}
-
-// Unwrap lets [http.ResponseController] reach the underlying writer.
-func (a *recorder) Unwrap() http.ResponseWriter { return a.ResponseWriter }

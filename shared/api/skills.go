@@ -80,8 +80,7 @@ func (s *server) listSkills(ctx context.Context, in *skillsInput) (*answer[page[
 	}
 	f := skill.Filter{Kind: in.Kind, Scope: in.Scope, After: after.key, Limit: in.Limit}
 	if in.Enabled != "" {
-		enabled := in.Enabled == "true"
-		f.Enabled = &enabled
+		f.Enabled = new(in.Enabled == "true")
 	}
 	found, err := s.Registry.List(ctx, workspace(ctx), f)
 	if err != nil {

@@ -6,9 +6,6 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/app"
-	"github.com/lanekeeper/lanekeeper/shared/app/backend"
-	"github.com/lanekeeper/lanekeeper/shared/app/door"
-	"github.com/lanekeeper/lanekeeper/shared/app/mail"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -38,21 +35,12 @@ var thinking = []string{turn.Topic, inbox.Topic, approval.Topic, heartbeat.Topic
 func NewCoordinator(core *app.Core, instance string, background func(func(context.Context)),
 	fan func(context.Context, coordinator.Tick) error,
 	kick func(context.Context, db.Workspace), works func(context.Context, worker.Tick) error) (*Coordinator, error) {
-	s, err := wire.New(core, instance, mail.Channels(core)...)
+	s, kept, in, err := surfaces(core, instance, works)
 	if err != nil {
 		return nil, err
 	}
 	for _, topic := range thinking {
 		delete(s.Sender.Handlers, topic)
-	}
-	kept, err := backend.Of(s)
-	if err != nil {
-		return nil, err
-	}
-	s.Works(works)
-	in, err := door.OfFunction(s)
-	if err != nil {
-		return nil, err
 	}
 	s.Coordinator.Fan = fan
 	gauges, err := observe.NewGauges(core.DB)

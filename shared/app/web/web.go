@@ -34,16 +34,7 @@ func (o *Operate) Tend(ctx context.Context) { o.tend(ctx) }
 // holders. background runs a function after the response. works starts an invocation of the built-in
 // worker; nil: another process does. It is called by functions/operate.
 func NewOperate(core *app.Core, instance string, background func(func(context.Context)), works func(context.Context, worker.Tick) error) (http.Handler, error) {
-	s, err := wire.New(core, instance, mail.Channels(core)...)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := backend.Of(s)
-	if err != nil {
-		return nil, err
-	}
-	s.Works(works)
-	in, err := door.OfFunction(s)
+	s, kept, in, err := surfaces(core, instance, works)
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +43,19 @@ func NewOperate(core *app.Core, instance string, background func(func(context.Co
 		return nil, err
 	}
 	return &Operate{Handler: handler, tend: func(ctx context.Context) { s.Tender.All(ctx, background) }}, nil
+}
+
+// surfaces builds what a function that serves the API consists of.
+func surfaces(core *app.Core, instance string, works func(context.Context, worker.Tick) error) (s *wire.Surfaces,
+	kept *backend.Backend, in *door.Door, err error) {
+	if s, err = wire.New(core, instance, mail.Channels(core)...); err == nil {
+		kept, err = backend.Of(s)
+	}
+	if err == nil {
+		s.Works(works)
+		in, err = door.OfFunction(s)
+	}
+	return s, kept, in, err
 }
 
 // Process holds what the API needs from the process that serves it; see [api.Deps].

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/capture"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/intake"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
@@ -87,7 +88,7 @@ func Serves(path string) bool {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.once.Do(h.begin)
 	id := h.Traces.New(trace.Chat)
-	a := &answering{ResponseWriter: w}
+	a := &capture.Recorder{ResponseWriter: w}
 	head := a.Header()
 	head.Set(traceHeader, string(id))
 	head.Set("Cache-Control", "no-store")
@@ -190,9 +191,9 @@ func (h *Handler) stranger(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // finish turns a panic into a 500, and writes the request's line in the log. It must be deferred.
-func (h *Handler) finish(a *answering, r *http.Request, begun time.Time) {
+func (h *Handler) finish(a *capture.Recorder, r *http.Request, begun time.Time) {
 	thrown := recover()
-	cut := thrown != nil && a.status != 0 // the answer had begun
+	cut := thrown != nil && a.Status != 0 // the answer had begun
 	if thrown != nil && thrown != any(http.ErrAbortHandler) {
 		h.Log.ErrorContext(r.Context(), "a request panicked", "panic", fmt.Sprint(thrown), "stack", string(debug.Stack()))
 		if !cut {
@@ -208,36 +209,11 @@ func (h *Handler) finish(a *answering, r *http.Request, begun time.Time) {
 		ctx = trace.WithExecution(ctx, id)
 	}
 	h.Log.LogAttrs(ctx, slog.LevelInfo, "request", slog.String("method", method), slog.String("route", route),
-		slog.Int("status", a.status), slog.Int64("duration_ms", h.Clock().Sub(begun).Milliseconds()))
+		slog.Int("status", a.Status), slog.Int64("duration_ms", h.Clock().Sub(begun).Milliseconds()))
 	if cut || thrown == any(http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler) // so that the caller sees it was cut off
 	}
 }
-
-// answering remembers the status of an answer.
-type answering struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader implements [http.ResponseWriter].
-func (a *answering) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-	}
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements [http.ResponseWriter].
-func (a *answering) Write(p []byte) (int, error) {
-	if a.status == 0 {
-		a.status = http.StatusOK
-	}
-	return a.ResponseWriter.Write(p)
-}
-
-// Unwrap is for [http.ResponseController].
-func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // within bounds a read for a request.
 func within(ctx context.Context) (context.Context, context.CancelFunc) {
