@@ -160,13 +160,7 @@ func (s *Store) head(ctx context.Context, tx Tx, id string) (Agent, error) {
 }
 
 func first(found []Agent, err error) (Agent, error) {
-	if err == nil && len(found) == 0 {
-		err = db.ErrNoRows
-	}
-	if err != nil {
-		return Agent{}, fmt.Errorf("read an agent: %w", err)
-	}
-	return found[0], nil
+	return db.Found(found, err, "read an agent", fmt.Errorf("read an agent: %w", db.ErrNoRows))
 }
 
 func collect(into *[]Agent) func(db.Scan) error {

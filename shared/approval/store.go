@@ -120,19 +120,15 @@ func (s *Store) Open(ctx context.Context, ws db.Workspace, execution string) (n 
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Approval, error) {
 	var b db.Batch
 	found := s.Look(&b, id)
-	if err := s.DB.Read(ctx, ws, &b); err != nil {
-		return Approval{}, fmt.Errorf("read approval: %w", err)
-	}
-	return db.First(*found, fmt.Errorf("read approval: %w", db.ErrNoRows))
+	err := s.DB.Read(ctx, ws, &b)
+	return db.Found(*found, err, "read approval", fmt.Errorf("read approval: %w", db.ErrNoRows))
 }
 
 // GetIn is [Store.Get] in a transaction.
 func (s *Store) GetIn(ctx context.Context, tx execution.Tx, id string) (Approval, error) {
 	var found []Approval
-	if err := tx.Each(ctx, collect(&found), s.q.Get, id); err != nil {
-		return Approval{}, fmt.Errorf("read approval: %w", err)
-	}
-	return db.First(found, fmt.Errorf("read approval: %w", db.ErrNoRows))
+	err := tx.Each(ctx, collect(&found), s.q.Get, id)
+	return db.Found(found, err, "read approval", fmt.Errorf("read approval: %w", db.ErrNoRows))
 }
 
 // Look adds a look at one to a batch; empty when there is none.

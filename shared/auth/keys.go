@@ -150,10 +150,8 @@ func (s *Store) Keys(ctx context.Context, ws db.Workspace, kind KeyKind, after s
 // Key reads one key. Errors: [ErrNotFound].
 func (s *Store) Key(ctx context.Context, ws db.Workspace, id string) (APIKey, error) {
 	var found []APIKey
-	if err := s.db.Each(ctx, ws, collectKeys(&found), s.q.KeyByID, id); err != nil {
-		return APIKey{}, fmt.Errorf("read a key: %w", err)
-	}
-	return db.First(found, ErrNotFound)
+	err := s.db.Each(ctx, ws, collectKeys(&found), s.q.KeyByID, id)
+	return db.Found(found, err, "read a key", ErrNotFound)
 }
 
 // SiteKeyEdits are the fields of a site key to change. A nil field is left as it is.
@@ -185,10 +183,8 @@ func (s *Store) EditSiteKey(ctx context.Context, tx *db.Tx, id string, e SiteKey
 		origins = &list
 	}
 	var edited []APIKey
-	if err := tx.Each(ctx, collectKeys(&edited), s.q.EditSiteKey, id, name, origins, e.Persona); err != nil {
-		return APIKey{}, fmt.Errorf("change a site key: %w", err)
-	}
-	return db.First(edited, ErrNotFound)
+	err := tx.Each(ctx, collectKeys(&edited), s.q.EditSiteKey, id, name, origins, e.Persona)
+	return db.Found(edited, err, "change a site key", ErrNotFound)
 }
 
 // RevokeKey revokes a key permanently and returns it. A revoked key stays as it is. Errors:
@@ -198,10 +194,8 @@ func (s *Store) RevokeKey(ctx context.Context, tx *db.Tx, id string) (APIKey, er
 		return APIKey{}, ErrNotFound
 	}
 	var revoked []APIKey
-	if err := tx.Each(ctx, collectKeys(&revoked), s.q.RevokeKey, id); err != nil {
-		return APIKey{}, fmt.Errorf("revoke a key: %w", err)
-	}
-	return db.First(revoked, ErrNotFound)
+	err := tx.Each(ctx, collectKeys(&revoked), s.q.RevokeKey, id)
+	return db.Found(revoked, err, "revoke a key", ErrNotFound)
 }
 
 func collectKeys(into *[]APIKey) func(db.Scan) error {

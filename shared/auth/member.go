@@ -178,10 +178,7 @@ func (s *Store) member(ctx context.Context, tx *db.Tx, userID string) (Person, e
 }
 
 func only(found []Person, err error) (Person, error) {
-	if err != nil {
-		return Person{}, fmt.Errorf("read a member: %w", err)
-	}
-	return db.First(found, ErrNotFound)
+	return db.Found(found, err, "read a member", ErrNotFound)
 }
 
 func collectPeople(into *[]Person) func(db.Scan) error {

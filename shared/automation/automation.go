@@ -108,10 +108,8 @@ type Tx = db.Writer
 // Get finds an automation by its id or its name. Errors: [ErrNotFound].
 func (s *Store) Get(ctx context.Context, ws db.Workspace, ref string) (Automation, error) {
 	var found []Automation
-	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, idOf(ref), ref); err != nil {
-		return Automation{}, fmt.Errorf("read an automation: %w", err)
-	}
-	return db.First(found, ErrNotFound)
+	err := s.db.Each(ctx, ws, collect(&found), s.q.Get, idOf(ref), ref)
+	return db.Found(found, err, "read an automation", ErrNotFound)
 }
 
 // GetIn adds a read of an automation to a batch, by id or name. The list is empty when there is none.

@@ -47,10 +47,7 @@ func (s *Store) Create(ctx context.Context, tx Tx, a Automation) (Automation, er
 	if errors.Is(err, db.ErrUnique) {
 		return Automation{}, ErrTaken
 	}
-	if err != nil {
-		return Automation{}, fmt.Errorf("create an automation: %w", err)
-	}
-	return db.First(written, ErrNotFound)
+	return db.Found(written, err, "create an automation", ErrNotFound)
 }
 
 // Patch is a change of an automation. A nil field stays as it is. A cron expression replaces an
@@ -139,10 +136,7 @@ func (s *Store) write(ctx context.Context, tx Tx, a Automation) (Automation, err
 	if errors.Is(err, db.ErrUnique) {
 		return Automation{}, ErrTaken
 	}
-	if err != nil {
-		return Automation{}, fmt.Errorf("change an automation: %w", err)
-	}
-	return db.First(written, ErrChanged)
+	return db.Found(written, err, "change an automation", ErrChanged)
 }
 
 // DisableUsing disables all automations of a skill on behalf of self-healing. It returns their ids.

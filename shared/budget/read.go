@@ -13,10 +13,8 @@ import (
 // Get reads a budget. It returns [ErrNotFound] when there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Budget, error) {
 	var found []Budget
-	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id, nil); err != nil {
-		return Budget{}, fmt.Errorf("read a budget: %w", err)
-	}
-	return db.First(found, ErrNotFound)
+	err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id, nil)
+	return db.Found(found, err, "read a budget", ErrNotFound)
 }
 
 // Filter narrows a listing. Empty fields have no effect.

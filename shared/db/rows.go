@@ -1,6 +1,9 @@
 package db
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Append returns a reader of rows that appends a T to into for each row. read scans one row.
 func Append[T any](into *[]T, read func(scan Scan, row *T) error) func(Scan) error {
@@ -38,6 +41,14 @@ func First[T any](rows []T, none error) (T, error) {
 		return *new(T), none
 	}
 	return rows[0], nil
+}
+
+// Found is [First] of the rows that a statement returned with err. doing says in errors what it was for.
+func Found[T any](rows []T, err error, doing string, none error) (T, error) {
+	if err != nil {
+		return *new(T), fmt.Errorf("%s: %w", doing, err)
+	}
+	return First(rows, none)
 }
 
 // Optional returns a destination for a column that may be null. Null leaves into as it is.

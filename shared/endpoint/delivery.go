@@ -67,10 +67,8 @@ func (s *Store) recordIn(b *db.Batch, d Delivery, again time.Duration) {
 // Delivery reads a delivery. Errors: [ErrNoDelivery].
 func (s *Store) Delivery(ctx context.Context, ws db.Workspace, id string) (Delivery, error) {
 	var found []Delivery
-	if err := s.db.Each(ctx, ws, collectDeliveries(&found), s.q.Delivery, id); err != nil {
-		return Delivery{}, fmt.Errorf("read a delivery: %w", err)
-	}
-	return db.First(found, ErrNoDelivery)
+	err := s.db.Each(ctx, ws, collectDeliveries(&found), s.q.Delivery, id)
+	return db.Found(found, err, "read a delivery", ErrNoDelivery)
 }
 
 // Filter narrows a listing of deliveries. Empty fields match all.

@@ -44,10 +44,8 @@ func New(d *db.DB, secrets *secret.Store, out *outbox.Store, ids func() string) 
 // Get reads an endpoint. Errors: [ErrNotFound].
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Endpoint, error) {
 	var found []Endpoint
-	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
-		return Endpoint{}, fmt.Errorf("read a webhook endpoint: %w", err)
-	}
-	return db.First(found, ErrNotFound)
+	err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id)
+	return db.Found(found, err, "read a webhook endpoint", ErrNotFound)
 }
 
 // List lists endpoints, newest first.
@@ -101,10 +99,8 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, d Draft) (Endpoint, error
 		return Endpoint{}, fmt.Errorf("create a webhook endpoint: %w", err)
 	}
 	var made []Endpoint
-	if err := tx.Each(ctx, collect(&made), s.q.Insert, d.ID, d.URL, filter, d.Description, d.Challenge, d.Enabled, d.sealed, d.CreatedBy); err != nil {
-		return Endpoint{}, fmt.Errorf("create a webhook endpoint: %w", err)
-	}
-	return db.First(made, ErrNotFound)
+	err = tx.Each(ctx, collect(&made), s.q.Insert, d.ID, d.URL, filter, d.Description, d.Challenge, d.Enabled, d.sealed, d.CreatedBy)
+	return db.Found(made, err, "create a webhook endpoint", ErrNotFound)
 }
 
 // Check validates a changed endpoint. Errors: [problem.InvalidError].
@@ -121,10 +117,8 @@ func (s *Store) Update(ctx context.Context, tx *db.Tx, e Endpoint) (Endpoint, er
 		return Endpoint{}, fmt.Errorf("change a webhook endpoint: %w", err)
 	}
 	var made []Endpoint
-	if err := tx.Each(ctx, collect(&made), s.q.Update, e.ID, e.Version, e.URL, filter, e.Description, e.Challenge, e.Enabled); err != nil {
-		return Endpoint{}, fmt.Errorf("change a webhook endpoint: %w", err)
-	}
-	return db.First(made, ErrChanged)
+	err = tx.Each(ctx, collect(&made), s.q.Update, e.ID, e.Version, e.URL, filter, e.Description, e.Challenge, e.Enabled)
+	return db.Found(made, err, "change a webhook endpoint", ErrChanged)
 }
 
 // overlap is how long requests are signed with the previous secret too.
@@ -134,10 +128,8 @@ const overlap = 24 * time.Hour
 // Errors: [ErrNotFound].
 func (s *Store) Rotate(ctx context.Context, tx *db.Tx, d Draft) (Endpoint, error) {
 	var made []Endpoint
-	if err := tx.Each(ctx, collect(&made), s.q.Rotate, d.ID, d.sealed, overlap.Milliseconds()); err != nil {
-		return Endpoint{}, fmt.Errorf("rotate the secret of a webhook endpoint: %w", err)
-	}
-	return db.First(made, ErrNotFound)
+	err := tx.Each(ctx, collect(&made), s.q.Rotate, d.ID, d.sealed, overlap.Milliseconds())
+	return db.Found(made, err, "rotate the secret of a webhook endpoint", ErrNotFound)
 }
 
 // Delete deletes an endpoint. Its deliveries remain; what was due to it is dead. Errors:

@@ -210,10 +210,8 @@ func (s *Store) SpendLate(ctx context.Context, ws db.Workspace, id string, promp
 // Get reads an execution. It returns [db.ErrNoRows] when there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Execution, error) {
 	var found []Execution
-	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
-		return Execution{}, fmt.Errorf("read execution: %w", err)
-	}
-	return db.First(found, fmt.Errorf("read execution: %w", db.ErrNoRows))
+	err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id)
+	return db.Found(found, err, "read execution", fmt.Errorf("read execution: %w", db.ErrNoRows))
 }
 
 // GetIn adds the read of an execution to a batch. The result is empty when there is none.

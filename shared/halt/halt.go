@@ -73,10 +73,8 @@ func (s *Store) Set(ctx context.Context, tx *db.Tx, k Switch) (Switch, error) {
 	}
 	tx.Later().Exec(s.q.Set, s.ids(), k.Scope, k.Target, db.Null(k.Reason), k.SetBy)
 	var on []Switch
-	if err := tx.Each(ctx, switches(&on), s.q.On, k.Scope, k.Target); err != nil {
-		return Switch{}, fmt.Errorf("set a kill switch: %w", err)
-	}
-	return db.First(on, errors.New("the kill switch that was set is not there"))
+	err := tx.Each(ctx, switches(&on), s.q.On, k.Scope, k.Target)
+	return db.Found(on, err, "set a kill switch", errors.New("the kill switch that was set is not there"))
 }
 
 // Release turns a switch off, and returns it and whether it was on. A switch that is off already stays as it is.
@@ -152,10 +150,8 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Switch, 
 // Get reads one switch, even if it was released. Errors: [ErrNotFound].
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Switch, error) {
 	var found []Switch
-	if err := s.db.Each(ctx, ws, switches(&found), s.q.Get, id); err != nil {
-		return Switch{}, fmt.Errorf("read a kill switch: %w", err)
-	}
-	return db.First(found, ErrNotFound)
+	err := s.db.Each(ctx, ws, switches(&found), s.q.Get, id)
+	return db.Found(found, err, "read a kill switch", ErrNotFound)
 }
 
 func switches(into *[]Switch) func(db.Scan) error {

@@ -410,19 +410,15 @@ func (s *Store) change(ctx context.Context, tx Tx, h Heal, to Status, probes int
 
 func (s *Store) getIn(ctx context.Context, tx Tx, id string) (Heal, error) {
 	var found []Heal
-	if err := tx.Each(ctx, collect(&found), s.q.Get, id); err != nil {
-		return Heal{}, fmt.Errorf("read heal %s: %w", id, err)
-	}
-	return db.First(found, ErrNotFound)
+	err := tx.Each(ctx, collect(&found), s.q.Get, id)
+	return db.Found(found, err, "read heal "+id, ErrNotFound)
 }
 
 // Get reads an entry. Errors: [ErrNotFound].
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Heal, error) {
 	var found []Heal
-	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
-		return Heal{}, fmt.Errorf("read heal %s: %w", id, err)
-	}
-	return db.First(found, ErrNotFound)
+	err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id)
+	return db.Found(found, err, "read heal "+id, ErrNotFound)
 }
 
 // Filter narrows a listing. Empty fields match everything.

@@ -140,10 +140,8 @@ func DeliveryOf(payload json.RawMessage) (id string, ok bool) {
 // Delivery reads a delivery. It returns [db.ErrNoRows] when there is none.
 func (s *Store) Delivery(ctx context.Context, ws db.Workspace, id string) (Delivery, error) {
 	var found []Delivery
-	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
-		return Delivery{}, fmt.Errorf("read a delivery: %w", err)
-	}
-	return db.First(found, fmt.Errorf("read a delivery: %w", db.ErrNoRows))
+	err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id)
+	return db.Found(found, err, "read a delivery", fmt.Errorf("read a delivery: %w", db.ErrNoRows))
 }
 
 // DeliveryIn adds the read of a delivery to a batch. The result is empty when there is none.

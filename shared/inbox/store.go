@@ -70,10 +70,7 @@ func (s *Store) Find(ctx context.Context, slug, name string) (Found, error) {
 		}
 		return err
 	}), s.q.FindSource, slug, name)
-	if err != nil {
-		return Found{}, fmt.Errorf("find a webhook source: %w", err)
-	}
-	return db.First(found, ErrNotFound)
+	return db.Found(found, err, "find a webhook source", ErrNotFound)
 }
 
 // Secrets decrypts the secrets that are valid for a source now, as [secret.Pairs.Open] does.
@@ -102,10 +99,8 @@ func (s *Store) Reject(ctx context.Context, f Found) error {
 // Source finds a source by its id or its name. Errors: [ErrNotFound].
 func (s *Store) Source(ctx context.Context, ws db.Workspace, ref string) (Source, error) {
 	var found []Source
-	if err := s.db.Each(ctx, ws, collectSources(&found), s.q.GetSource, idOf(ref), ref); err != nil {
-		return Source{}, fmt.Errorf("read a webhook source: %w", err)
-	}
-	return db.First(found, ErrNotFound)
+	err := s.db.Each(ctx, ws, collectSources(&found), s.q.GetSource, idOf(ref), ref)
+	return db.Found(found, err, "read a webhook source", ErrNotFound)
 }
 
 // SourceIn adds the read of a source by its id to a batch. The result is empty when there is none.
@@ -236,10 +231,7 @@ func written(made []Source, err error, what string) (Source, error) {
 	if errors.Is(err, db.ErrUnique) {
 		return Source{}, ErrTaken
 	}
-	if err != nil {
-		return Source{}, fmt.Errorf("%s a webhook source: %w", what, err)
-	}
-	return db.First(made, ErrNotFound)
+	return db.Found(made, err, what+" a webhook source", ErrNotFound)
 }
 
 // idOf parses ref as an id. If ref is not an id, it returns an id that no row has.

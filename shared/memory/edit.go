@@ -40,10 +40,7 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, m Memory) (Memory, error)
 	var written []Memory
 	err := tx.Each(ctx, collect(&written), s.q.Create,
 		m.ID, m.Agent, m.Category, m.Content, hash(m.Content), m.Importance, db.Null(m.Trace), m.ExpiresAt)
-	if err != nil {
-		return Memory{}, fmt.Errorf("create memory: %w", err)
-	}
-	return db.First(written, ErrTaken)
+	return db.Found(written, err, "create memory", ErrTaken)
 }
 
 // Patch changes a memory that [Store.Get] returned, and returns the stored one. It deletes an expired

@@ -107,10 +107,8 @@ func (s *Store) Relevant(b *db.Batch, agent string, n int) *[]Memory {
 // Get reads a memory, even if it has expired. It returns [db.ErrNoRows] if there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Memory, error) {
 	var found []Memory
-	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
-		return Memory{}, fmt.Errorf("read memory: %w", err)
-	}
-	return db.First(found, fmt.Errorf("read memory: %w", db.ErrNoRows))
+	err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id)
+	return db.Found(found, err, "read memory", fmt.Errorf("read memory: %w", db.ErrNoRows))
 }
 
 // Category is a category and the number of its memories.

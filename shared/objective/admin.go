@@ -255,8 +255,6 @@ func (a *Admin) Interrupt(ctx context.Context, ws db.Workspace, id, by string) e
 // read returns the objective as the transaction has written it.
 func (a *Admin) read(ctx context.Context, tx *db.Tx, id string) (Objective, error) {
 	found := a.GetIn(tx.Later(), id)
-	if err := tx.Flush(ctx); err != nil {
-		return Objective{}, fmt.Errorf("read objective: %w", err)
-	}
-	return db.First(*found, fmt.Errorf("read objective: %w", db.ErrNoRows))
+	err := tx.Flush(ctx)
+	return db.Found(*found, err, "read objective", fmt.Errorf("read objective: %w", db.ErrNoRows))
 }

@@ -201,10 +201,8 @@ func (o *Objective) columns() []any {
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Objective, error) {
 	var b db.Batch
 	found := s.GetIn(&b, id)
-	if err := s.db.Read(ctx, ws, &b); err != nil {
-		return Objective{}, fmt.Errorf("read objective: %w", err)
-	}
-	return db.First(*found, fmt.Errorf("read objective: %w", db.ErrNoRows))
+	err := s.db.Read(ctx, ws, &b)
+	return db.Found(*found, err, "read objective", fmt.Errorf("read objective: %w", db.ErrNoRows))
 }
 
 // CountPlanning queues the count of an attempt to plan, before the work starts.

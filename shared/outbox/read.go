@@ -10,10 +10,8 @@ import (
 // Get reads a row. It returns [db.ErrNoRows] if there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Entry, error) {
 	var found []Entry
-	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
-		return Entry{}, fmt.Errorf("read outbox row: %w", err)
-	}
-	return db.First(found, fmt.Errorf("read outbox row: %w", db.ErrNoRows))
+	err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id)
+	return db.Found(found, err, "read outbox row", fmt.Errorf("read outbox row: %w", db.ErrNoRows))
 }
 
 // Resend queues a row of an order key again that has failed or is uncertain. The row gets a new seq

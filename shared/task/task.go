@@ -294,13 +294,7 @@ func idsOf(tasks []Task) []string {
 }
 
 func first(found []Task, err error) (Task, error) {
-	if err == nil && len(found) == 0 {
-		err = db.ErrNoRows
-	}
-	if err != nil {
-		return Task{}, fmt.Errorf("read a task: %w", err)
-	}
-	return found[0], nil
+	return db.Found(found, err, "read a task", fmt.Errorf("read a task: %w", db.ErrNoRows))
 }
 
 func collect(into *[]Task) func(db.Scan) error {

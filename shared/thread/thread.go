@@ -140,10 +140,8 @@ func (s *Store) Open(ctx context.Context, ws db.Workspace, t Thread) (Thread, er
 	var b db.Batch
 	b.Exec(s.q.Open, cmp.Or(t.ID, s.ids()), t.Channel, t.Address, t.Policy, json.RawMessage(metadata))
 	b.Each(collect(&found), s.q.List, -Idle.Milliseconds(), t.Channel, t.Address, nil, db.EndOfTime, db.LastID, 1)
-	if err := s.db.Do(ctx, ws, &b); err != nil {
-		return Thread{}, fmt.Errorf("open thread: %w", err)
-	}
-	return db.First(found, fmt.Errorf("open thread: %w", db.ErrNoRows))
+	err = s.db.Do(ctx, ws, &b)
+	return db.Found(found, err, "open thread", fmt.Errorf("open thread: %w", db.ErrNoRows))
 }
 
 // Change changes a thread. Fields that are nil stay as they are.
@@ -173,10 +171,8 @@ func (s *Store) Update(ctx context.Context, ws db.Workspace, id string, c Change
 	var b db.Batch
 	b.Exec(s.q.Edit, id, c.Policy, metadata)
 	found := s.GetIn(&b, id)
-	if err := s.db.Do(ctx, ws, &b); err != nil {
-		return Thread{}, fmt.Errorf("update thread: %w", err)
-	}
-	return db.First(*found, fmt.Errorf("update thread %s: %w", id, db.ErrNoRows))
+	err := s.db.Do(ctx, ws, &b)
+	return db.Found(*found, err, "update thread", fmt.Errorf("update thread %s: %w", id, db.ErrNoRows))
 }
 
 func checkMetadata(wrong *problem.InvalidError, metadata json.RawMessage) {
@@ -190,10 +186,8 @@ func checkPolicy(wrong *problem.InvalidError, p Policy) {
 // Get reads a thread. It returns [db.ErrNoRows] when there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Thread, error) {
 	var found []Thread
-	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id, -Idle.Milliseconds()); err != nil {
-		return Thread{}, fmt.Errorf("read thread: %w", err)
-	}
-	return db.First(found, fmt.Errorf("read thread %s: %w", id, db.ErrNoRows))
+	err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id, -Idle.Milliseconds())
+	return db.Found(found, err, "read thread", fmt.Errorf("read thread %s: %w", id, db.ErrNoRows))
 }
 
 // GetIn adds the read of a thread to a batch. The result is empty when there is none.

@@ -89,10 +89,8 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, slug, name, by string) (W
 // Get reads a workspace. It returns [db.ErrNoRows] when there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace) (Workspace, error) {
 	var found []Workspace
-	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get); err != nil {
-		return Workspace{}, fmt.Errorf("read workspace: %w", err)
-	}
-	return db.First(found, fmt.Errorf("read workspace: %w", db.ErrNoRows))
+	err := s.db.Each(ctx, ws, collect(&found), s.q.Get)
+	return db.Found(found, err, "read workspace", fmt.Errorf("read workspace: %w", db.ErrNoRows))
 }
 
 // List reads the existing workspaces among ids, sorted by slug, in one round trip. The caller
@@ -177,10 +175,8 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, w Workspace, p Patch) (Wor
 		return Workspace{}, fmt.Errorf("change workspace: %w", err)
 	}
 	var written []Workspace
-	if err := tx.Each(ctx, collect(&written), s.q.Patch, w.Version, w.Name, json.RawMessage(raw)); err != nil {
-		return Workspace{}, fmt.Errorf("change workspace: %w", err)
-	}
-	return db.First(written, ErrChanged)
+	err = tx.Each(ctx, collect(&written), s.q.Patch, w.Version, w.Name, json.RawMessage(raw))
+	return db.Found(written, err, "change workspace", ErrChanged)
 }
 
 // Delete deletes a small workspace with all its rows in one statement; the user records of its members
