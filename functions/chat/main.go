@@ -4,6 +4,7 @@ package main
 
 import (
 	"net/http"
+	"os"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/visit"
@@ -12,7 +13,7 @@ import (
 )
 
 func main() {
-	edge.Main("chat", invoke.Async(), func(sandbox *edge.Sandbox) error {
+	edge.Main("chat", os.Environ(), invoke.Async(), func(sandbox *edge.Sandbox) error {
 		return sandbox.StartHTTP(func(core *app.Core) (http.Handler, error) {
 			return visit.NewFunction(core, sandbox.ID(), sandbox.Background, sandbox.KickOperate)
 		})

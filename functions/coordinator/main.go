@@ -3,6 +3,8 @@
 package main
 
 import (
+	"os"
+
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
@@ -10,7 +12,7 @@ import (
 )
 
 func main() {
-	edge.Main("coordinator", invoke.Async(), func(sandbox *edge.Sandbox) error {
+	edge.Main("coordinator", os.Environ(), invoke.Async(), func(sandbox *edge.Sandbox) error {
 		return sandbox.StartCoordinator(func(core *app.Core) (edge.Coordinator, error) {
 			return web.NewCoordinator(core, sandbox.ID(), sandbox.Background, sandbox.KickCycle, sandbox.KickOperate, sandbox.KickWorker)
 		})

@@ -2,6 +2,8 @@
 package main
 
 import (
+	"os"
+
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
@@ -9,7 +11,7 @@ import (
 )
 
 func main() {
-	edge.Main("heartbeat", invoke.Async(), func(sandbox *edge.Sandbox) error {
+	edge.Main("heartbeat", os.Environ(), invoke.Async(), func(sandbox *edge.Sandbox) error {
 		return sandbox.StartHeartbeat(func(core *app.Core) (edge.Beat, error) {
 			h, err := wire.NewHeartbeat(core, sandbox.ID(), sandbox.Kick, sandbox.KickTend)
 			if err != nil {

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"os"
+
 	"github.com/lanekeeper/lanekeeper/shared/app/seed"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
@@ -10,7 +12,7 @@ import (
 )
 
 func main() {
-	edge.Main("migrate", nil, func(sandbox *edge.Sandbox) error {
+	edge.Main("migrate", os.Environ(), nil, func(sandbox *edge.Sandbox) error {
 		return edge.StartMigrate(sandbox, edge.Migration[migrate.Result]{Up: migrate.Postgres, Seed: seed.Seed, Email: auth.Email})
 	})
 }

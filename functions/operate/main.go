@@ -4,6 +4,7 @@ package main
 
 import (
 	"net/http"
+	"os"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/web"
@@ -12,7 +13,7 @@ import (
 )
 
 func main() {
-	edge.Main("operate", invoke.Async(), func(sandbox *edge.Sandbox) error {
+	edge.Main("operate", os.Environ(), invoke.Async(), func(sandbox *edge.Sandbox) error {
 		return sandbox.StartHTTP(func(core *app.Core) (http.Handler, error) {
 			return web.NewOperate(core, sandbox.ID(), sandbox.Background, sandbox.KickWorker)
 		})

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"os"
+
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
@@ -10,7 +12,7 @@ import (
 )
 
 func main() {
-	edge.Main("worker", invoke.Async(), func(sandbox *edge.Sandbox) error {
+	edge.Main("worker", os.Environ(), invoke.Async(), func(sandbox *edge.Sandbox) error {
 		return sandbox.StartWorker(func(core *app.Core) (edge.Work, error) {
 			w, err := wire.NewWorker(core, sandbox.ID(), sandbox.KickWorker, sandbox.KickOperate)
 			if err != nil {

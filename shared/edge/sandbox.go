@@ -40,9 +40,9 @@ type Sandbox struct {
 }
 
 // Main is the main of a function: it starts the function in a sandbox and ends the process with code 1 and a line on
-// stderr if that fails.
-func Main(function string, invoke Invoke, start func(*Sandbox) error) {
-	if err := start(NewSandbox(os.Environ(), os.Stdout, invoke)); err != nil {
+// stderr if that fails. environ and invoke are those of [NewSandbox].
+func Main(function string, environ []string, invoke Invoke, start func(*Sandbox) error) {
+	if err := start(NewSandbox(environ, os.Stdout, invoke)); err != nil {
 		fmt.Fprintln(os.Stderr, function+":", err)
 		os.Exit(1)
 	}
