@@ -123,8 +123,8 @@ func (s *server) sameOrigin(next http.Handler) http.Handler {
 	})
 }
 
-// patience is the time limit of a route that works for as long as its caller waits. It equals the longest time that a Lambda function
-// may run.
+// patience is the time limit of a route that works for as long as its caller waits. It equals the longest
+// time that a Lambda function may run.
 const patience = 15 * time.Minute
 
 // access describes the permission that the route requires.
