@@ -71,7 +71,7 @@ func (s *server) listBudgets(ctx context.Context, in *budgetsInput) (*answer[pag
 	if err != nil {
 		return nil, err
 	}
-	f := budget.Filter{Scope: in.Scope, ScopeID: in.ScopeID, Before: before.ID, Limit: in.Limit}
+	f := budget.Filter{Scope: in.Scope, ScopeID: spelled(in.ScopeID), Before: before.ID, Limit: in.Limit}
 	if in.Active != "" {
 		f.Active = new(in.Active == "true")
 	}
@@ -152,15 +152,11 @@ func (s *server) scopeOf(ctx context.Context, scope budget.Scope, id string) (st
 	if id == "" {
 		return "", nil
 	}
-	_, bad := uuid.Parse(id)
-	lower, isID := strings.ToLower(id), bad == nil && len(id) == 36
+	lower, isID := strings.ToLower(id), len(id) == 36 && uuid.Validate(id) == nil
 	var err error
 	switch scope {
 	case budget.Agent:
-		if isID {
-			return lower, nil
-		}
-		return id, nil
+		return spelled(id), nil
 	case budget.Project, budget.Milestone, budget.Task:
 		if !isID {
 			return "", invalid(problem.At("body.scopeId", "expected the id of the "+string(scope)))
@@ -180,6 +176,14 @@ func (s *server) scopeOf(ctx context.Context, scope budget.Scope, id string) (st
 		return "", &task.MissingError{Field: "scopeId", What: string(scope)}
 	}
 	return lower, err
+}
+
+// spelled returns an id in small letters, as it is stored, and a name as it is.
+func spelled(nameOrID string) string {
+	if len(nameOrID) == 36 && uuid.Validate(nameOrID) == nil {
+		return strings.ToLower(nameOrID)
+	}
+	return nameOrID
 }
 
 type patchBudgetInput struct {

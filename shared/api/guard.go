@@ -24,7 +24,7 @@ const limit = 10 * time.Second
 // requirements.
 func (s *server) guard(rt route, next http.Handler) http.Handler {
 	if rt.once() {
-		next = s.keys.once(keyed{route: rt.id, sensitive: rt.sensitive, within: rt.within, begins: rt.begins}, next)
+		next = s.keys.once(keyed{route: rt.id, sensitive: rt.sensitive, within: rt.within, begins: rt.begins, again: rt.again}, next)
 	}
 	next = s.lastWrites(rt, rt.targeted(s.intake(rt, next)))
 	if rt.within == 0 {

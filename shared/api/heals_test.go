@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
@@ -124,6 +125,9 @@ func TestWhatASwitchStoppedGoesOn(t *testing.T) {
 		})
 		var k switchTold
 		w.must(t, 201, http.MethodPost, "/api/v1/kill-switches", `{"scope":"workspace"}`, &k)
+		if kicks, _, err := w.Outbox.List(t.Context(), w.Workspace, outbox.Filter{Topic: coordinate.KickTopic}); err != nil || len(kicks) != 1 || kicked != 1 {
+			t.Errorf("no cycle ends what runs: %+v, %v", kicks, err)
+		}
 		topics := []string{approval.Topic, inbox.Topic, turn.Topic, worker.Topic}
 		var b db.Batch
 		for _, topic := range topics {
@@ -184,6 +188,9 @@ func TestAKillSwitchByHTTP(t *testing.T) {
 			t.Errorf("recorded is that it was on: %v", was)
 		}
 		w.must(t, 201, http.MethodPost, path, `{"scope":"skill","target":"look"}`, &k)
+		if w.must(t, 201, http.MethodPost, path, `{"scope":"agent","target":" `+strings.ToUpper(working)+` "}`, &k); k.Target != working {
+			t.Errorf("of an agent's id in capitals: %+v", k)
+		}
 
 		for body, at := range map[string]string{
 			`{"scope":"workspace","target":"x"}`: "body.target", `{"scope":"agent"}`: "body.target", `{"scope":"world"}`: "body.scope", `{}`: "body",

@@ -84,6 +84,9 @@ type keyed struct {
 	sensitive bool
 	// within is the longest time that a request takes; at least keyTime applies.
 	within time.Duration
+	// again says that the handler gives what it gave before to the repetition of a request whose response was not
+	// stored, and has no other effect.
+	again bool
 	// begins is how long a living process takes at most until it has begun an execution, which a second process
 	// can't begin again; 0: it begins none.
 	begins time.Duration
@@ -123,6 +126,10 @@ func (i *idempotency) once(rt keyed, next http.Handler) http.Handler {
 			i.server.refuse(w, r, keyReused)
 		case !found.done:
 			i.underWay(rt, c.newID(found.first), found.old, w, r, next)
+		case found.body == nil && rt.again:
+			w.Header().Set(replayedHeader, "true")
+			ctx := context.WithValue(r.Context(), claimedKey{}, c.newID(found.first))
+			next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, repeatedKey{}, true)))
 		case found.body == nil:
 			i.server.refuse(w, r, notKept)
 		default:
@@ -171,6 +178,9 @@ func (i *idempotency) claimOf(rt keyed, key string, r *http.Request) (keyClaim, 
 
 // claimedKey is the context key of the id for what a request with an idempotency key creates.
 type claimedKey struct{}
+
+// repeatedKey is the context key that says whether a request repeats one that was done.
+type repeatedKey struct{}
 
 // newID derives an id from a claim, so that each execution of the request gets the same one. It is a UUID of
 // version 7 (RFC 9562) whose random bits are taken from a digest.

@@ -418,6 +418,36 @@ func TestACommittedClaimTakesOneTask(t *testing.T) {
 	})
 }
 
+// TestARepeatedClaimGetsItsTask: the response of a claim is not stored, because the task's input may be secret. The
+// agent whose response was lost gets its task while that runs, and no second one.
+func TestARepeatedClaimGetsItsTask(t *testing.T) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, func(d *api.Deps) { d.Claim = d.Coordinator.Claim })
+		w.must(t, 201, http.MethodPut, agentsPath+"/"+working, `{"name":"scout","spawner":"pull","maxConcurrentTasks":3}`, nil)
+		for range 2 {
+			w.must(t, 201, http.MethodPost, agentTasks, `{"title":"work"}`, nil)
+		}
+		w.must(t, 200, http.MethodPost, agentsPath+"/"+working+"/heartbeat", `{"status":"WORKING"}`, nil)
+		claims := func() result {
+			return w.callWith(t, http.MethodPost, agentsPath+"/"+working+"/claim", admin, `{}`, "Idempotency-Key", "k")
+		}
+		first, again := claims(), claims()
+		var told [2]taskTold
+		for i, got := range []result{first, again} {
+			if err := json.Unmarshal(got.body, &told[i]); err != nil || got.status != 200 {
+				t.Fatalf("%d %s", got.status, got.body)
+			}
+		}
+		if told[1].ID != told[0].ID || told[1].Attempt != 1 || again.header.Get("Idempotency-Replayed") != "true" || first.header.Get("Idempotency-Replayed") != "" {
+			t.Errorf("again %+v, %v, first %+v", told[1], again.header, told[0])
+		}
+		w.must(t, 200, http.MethodPost, agentTasks+"/"+told[0].ID+"/complete", `{}`, nil)
+		if got := claims(); got.status != 409 || !strings.Contains(string(got.body), `"code":"answer_not_kept"`) {
+			t.Errorf("when it has ended: %d %s", got.status, got.body)
+		}
+	})
+}
+
 // A repeated request that takes its key over while the turn is under way does not begin it again. It gets the answer
 // once there is one.
 func TestATurnUnderWayIsNotBegunAgain(t *testing.T) {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/coordinate"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
@@ -76,22 +78,35 @@ type setSwitchOutput struct {
 // target is stopped already. It is called by the Engine Room and by scripts.
 func (s *server) setSwitch(ctx context.Context, in *setSwitchInput) (*setSwitchOutput, error) {
 	by, _ := auth.From(ctx)
+	asked := halt.Switch{Scope: in.Body.Scope, Target: strings.TrimSpace(in.Body.Target), Reason: in.Body.Reason, SetBy: by.String()}
+	if asked.Scope == halt.Agent {
+		asked.Target = spelled(asked.Target)
+	}
 	var k halt.Switch
 	var was bool
 	err := s.change(ctx, "kill_switch.set", func(ctx context.Context, tx *db.Tx) (err error) {
 		on := s.Switches.On(tx.Later())
-		k, err = s.Switches.Set(ctx, tx, halt.Switch{Scope: in.Body.Scope, Target: in.Body.Target, Reason: in.Body.Reason, SetBy: by.String()})
+		k, err = s.Switches.Set(ctx, tx, asked)
 		was = slices.ContainsFunc(*on, func(other halt.Switch) bool { return other.ID == k.ID })
+		s.wakeCoordinator(ctx, tx)
 		return err
-	}, "id", &k.ID, "scope", in.Body.Scope, "target", in.Body.Target, "reason", in.Body.Reason, "was_on", &was)
+	}, "id", &k.ID, "scope", asked.Scope, "target", asked.Target, "reason", asked.Reason, "was_on", &was)
 	if err != nil {
 		return nil, err
 	}
+	s.Send(workspace(ctx))
 	out := &setSwitchOutput{Status: http.StatusOK, Body: switchItemOf(k)}
 	if !was {
 		out.Status, out.Location = http.StatusCreated, "/api/v1/kill-switches/"+k.ID
 	}
 	return out, nil
+}
+
+// wakeCoordinator adds to a transaction that a cycle ends the attempts which a switch stops, or begins others.
+func (s *server) wakeCoordinator(ctx context.Context, tx *db.Tx) {
+	if s.Outbox != nil {
+		coordinate.Kick(ctx, s.Outbox, tx.Later())
+	}
 }
 
 // getSwitch returns one kill switch. It is called by the Engine Room.
@@ -128,6 +143,7 @@ func (s *server) deleteSwitch(ctx context.Context, in *IDPath) (*answer[switchIt
 			for _, topic := range halting {
 				s.Outbox.AllDueNow(tx.Later(), topic)
 			}
+			s.wakeCoordinator(ctx, tx)
 		}
 		return err
 	}, "id", in.ID, "scope", &k.Scope, "target", &k.Target, "was_on", &was)

@@ -30,6 +30,7 @@ type route struct {
 
 	kinds     []auth.Kind // kinds of callers without a role that may call it
 	persons   bool        // people and the local admin only; no key may call it, whatever its role
+	again     bool        // a repetition gets its response from the handler, as [keyed] says
 	sensitive bool        // its response shows a secret once, so the response is not stored
 	ours      bool        // a page of another origin may not call it
 	loopback  bool        // on this machine it may be called without a token
@@ -244,7 +245,7 @@ func routes(s *server) []route {
 			caller: "the Engine Room, lanekeeper agents, scripts", summary: "End an agent for good, after its tasks or at once"},
 		{method: post, path: v1 + "/agents/{id}/heartbeat", id: "beat-agent", least: auth.Admin, kinds: agents, handler: typed(s.beatAgent), refusals: []int{404, 409},
 			caller: "agents", summary: "Say how it is; what it is to do comes back"},
-		{method: post, path: v1 + "/agents/{id}/claim", id: "claim-agent-task", least: auth.Admin, kinds: agents, handler: typed(s.claimTask), also: []int{204}, refusals: []int{404, 409}, sensitive: true,
+		{method: post, path: v1 + "/agents/{id}/claim", id: "claim-agent-task", least: auth.Admin, kinds: agents, handler: typed(s.claimTask), also: []int{204}, refusals: []int{404, 409}, sensitive: true, again: true,
 			caller: "agents that pull", summary: "The agent's next task, which runs from then on; 204: there is none"},
 
 		{method: get, path: v1 + "/memories", id: "list-memories", least: auth.Member, handler: typed(s.listMemories),

@@ -106,6 +106,9 @@ func (s *server) nextTask(ctx context.Context, in *claimInput) (task.Task, bool,
 			}
 			entry = "" // it has ended: the next one is another task's
 		}
+		if repeats, _ := ctx.Value(repeatedKey{}).(bool); repeats {
+			return task.Task{}, false, notKept
+		}
 	}
 	if in.Body != nil && in.Body.Attempts != nil {
 		runs, err := s.Agents.Running(ctx, ws, in.ID)

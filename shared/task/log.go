@@ -108,7 +108,7 @@ func (s *Store) NoteConflict(ctx context.Context, ws db.Workspace, e *StaleError
 	case e.Attempt > e.Present:
 		key, message = 0, fmt.Sprintf("a report on attempt %d came, which has not begun: the latest is attempt %d", e.Attempt, e.Present)
 	case e.Attempt == e.Present:
-		message = fmt.Sprintf("a report on attempt %d came, which is over", e.Attempt)
+		message = fmt.Sprintf("a report on attempt %d came, which is over or another agent's", e.Attempt)
 	}
 	traced, _ := trace.From(ctx)
 	id := uuid.NewSHA1(conflicts, fmt.Appendf(nil, "%s:%d", e.Task, key)).String()

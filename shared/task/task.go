@@ -149,6 +149,9 @@ func (e *StaleError) Error() string {
 	if e.Attempt == e.Present && e.Status != "" && !e.Status.Active() {
 		return fmt.Sprintf("attempt %d is over, and the task is %s: stop working on it", e.Attempt, e.Status)
 	}
+	if e.Attempt == e.Present {
+		return fmt.Sprintf("attempt %d of the task is over or another agent's: stop working on it", e.Attempt)
+	}
 	return fmt.Sprintf("attempt %d is not the present attempt of the task: stop working on it", e.Attempt)
 }
 
