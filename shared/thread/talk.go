@@ -39,6 +39,28 @@ func (s *Store) ReadLately(b *db.Batch, thread string, limit int) func() []Spoke
 	}
 }
 
+// ReadUnsent adds to a batch a read of what executions have said in a thread and its channel has not taken, of
+// the newest limit messages, oldest first. Call the returned function once, after the batch was sent. A message
+// that is sent meanwhile is read by a [Store.ReadLately] that follows in the batch, under the same id.
+func (s *Store) ReadUnsent(b *db.Batch, thread string, limit int) func() []Spoken {
+	newest := new([]Spoken)
+	b.Each(db.Append(newest, func(scan db.Scan, m *Spoken) error {
+		var raw json.RawMessage
+		var p payload
+		err := scan(&m.ID, &m.Seq, &raw, db.Optional(&m.Execution), &m.CreatedAt)
+		m.Role = Assistant
+		if err == nil {
+			err = json.Unmarshal(raw, &p)
+		}
+		m.Body = p.Body
+		return err
+	}), s.q.Unsent, thread, limit)
+	return func() []Spoken {
+		slices.Reverse(*newest)
+		return *newest
+	}
+}
+
 // Latest returns the newest of messages that [Store.Lately] would read, if a thread had those alone.
 func Latest(all []Spoken, limit int) []Spoken {
 	all = all[max(0, len(all)-limit):]

@@ -81,16 +81,16 @@ const (
 const Idle = 10 * time.Minute
 
 type queries struct {
-	Open, Edit                          db.Query
-	Get, List, Messages                 db.Query
-	Asker, Head, Take, TakeFree, FreeOf db.Query
-	Settle, Wake                        db.Query
-	Held, Left, Forgotten, Lapse        db.Query
-	Park, Unpark, Rouse, Refresh        db.Query
-	Bump, Keyed, Say, Unsend            db.Query
-	Known, Numbers, Place               db.Query
-	Lately, Address, Forget, Due        db.Query
-	Waiting, Blocking, Glances          db.Query
+	Open, Edit                           db.Query
+	Get, List, Messages                  db.Query
+	Asker, Head, Take, TakeFree, FreeOf  db.Query
+	Settle, Wake                         db.Query
+	Held, Left, Forgotten, Lapse         db.Query
+	Park, Unpark, Rouse, Refresh         db.Query
+	Bump, Keyed, Say, Unsend             db.Query
+	Known, Numbers, Place                db.Query
+	Lately, Unsent, Address, Forget, Due db.Query
+	Waiting, Blocking, Glances           db.Query
 }
 
 // Store is the threads of all workspaces. It is safe for concurrent use.

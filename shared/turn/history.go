@@ -27,6 +27,24 @@ func sizeOf(all []Said) (n int) {
 	return n
 }
 
+// together puts what was said and is not sent yet behind the last message of its execution.
+func together(spoken, unsent []thread.Spoken) []thread.Spoken {
+	for _, u := range unsent {
+		if slices.ContainsFunc(spoken, func(m thread.Spoken) bool { return m.ID == u.ID }) {
+			continue // it was sent meanwhile
+		}
+		at := len(spoken)
+		for i, m := range slices.Backward(spoken) {
+			if m.Execution == u.Execution {
+				at = i + 1
+				break
+			}
+		}
+		spoken = slices.Insert(spoken, at, u)
+	}
+	return spoken
+}
+
 // history returns the messages for the model, with the turn's message at the end, and their trust.
 // They are what was spoken in the thread, or come from the caller if the turn has Before. Instructions come first, and
 // leave the older messages less room.

@@ -145,11 +145,15 @@ type ground struct {
 // readGround adds the read of what the turn works by to a batch. Call the returned function once, after
 // the batch was sent.
 func (s *turn) readGround(b *db.Batch, begins bool) func(context.Context) (ground, error) {
-	read, others, spoken := s.readBasis(b, s.exec), new(execution.Spent), func() []thread.Spoken { return nil }
+	none := func() []thread.Spoken { return nil }
+	read, others, spoken, unsent := s.readBasis(b, s.exec), new(execution.Spent), none, none
 	if s.kind.ThreadTokens != nil {
 		others = s.Runs.SpentIn(b, s.Thread, s.exec.ID, s.kind.Agent, s.here())
 	}
 	if begins && (s.Before == nil || s.Adds) && !s.fresh {
+		if s.kind.Deliverable != nil {
+			unsent = s.Threads.ReadUnsent(b, s.Thread, maxHistory)
+		}
 		spoken = s.Threads.ReadLately(b, s.Thread, maxHistory)
 	}
 	skills, first := func(context.Context) *skill.Set { return nil }, (*reason.Basis)(nil)
@@ -164,7 +168,7 @@ func (s *turn) readGround(b *db.Batch, begins bool) func(context.Context) (groun
 		if first != nil {
 			first.Ready()
 		}
-		return ground{by, others.Tokens, spoken(), skills(ctx), first}, err
+		return ground{by, others.Tokens, together(spoken(), unsent()), skills(ctx), first}, err
 	}
 }
 
