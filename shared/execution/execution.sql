@@ -173,8 +173,8 @@ SELECT EXISTS (SELECT 1 FROM executions e
 
 -- name: Ahead
 -- Counts executions that began before $2 and that are being worked on, as their lane shows, or will
--- continue soon, as their row in the outbox shows. When $2 has no row yet, all of them count. Inputs
--- without a lane are older than the lanes of other conversations.
+-- continue soon, as their row in the outbox shows: within $6, and within $8 if they are parked. When $2 has no
+-- row yet, all of them count. Inputs without a lane are older than the lanes of other conversations.
 SELECT count(*)
   FROM executions e
  WHERE e.workspace_id = $1 AND e.subject IS NOT NULL AND e.status IN ('running', 'waiting', 'parked')
@@ -183,7 +183,8 @@ SELECT count(*)
                  WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now()))
      OR EXISTS (SELECT 1 FROM outbox k
                  WHERE k.workspace_id = $1 AND k.topic = $7 AND k.execution_id = e.id AND k.status IN ('ready', 'sending')
-                   AND (k.status = 'ready' AND k.due_at BETWEEN lk_plus(lk_now(), $5) AND lk_plus(lk_now(), $6)
+                   AND (k.status = 'ready' AND k.due_at >= lk_plus(lk_now(), $5)
+                        AND k.due_at <= lk_plus(lk_now(), CASE e.status WHEN 'parked' THEN CAST($8 AS bigint) ELSE CAST($6 AS bigint) END)
                      OR k.status = 'sending' AND k.updated_at > lk_plus(lk_now(), $5))))
    AND (e.created_at, e.id) < (coalesce((SELECT m.created_at FROM executions m WHERE m.workspace_id = $1 AND m.id = $2), lk_now()), $2);
 
@@ -264,7 +265,7 @@ UPDATE outbox SET due_at = CASE WHEN status = 'ready' AND due_at > lk_now() THEN
         AND e.subject IS NOT NULL AND e.status IN ('running', 'waiting', 'parked')
         AND e.input ->> 'task' = $3 AND coalesce(e.input ->> 'lane', 'operate') = $2 AND e.id <> $7
         AND (k.status = 'sending' AND k.updated_at > lk_plus(lk_now(), $4)
-          OR k.status = 'ready' AND k.due_at <= lk_plus(lk_now(), $5)
+          OR k.status = 'ready' AND k.due_at <= lk_plus(lk_now(), CASE e.status WHEN 'parked' THEN CAST($8 AS bigint) ELSE CAST($5 AS bigint) END)
              AND NOT EXISTS (SELECT 1 FROM agent_locks l
                               WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now())))
       ORDER BY e.created_at, e.id

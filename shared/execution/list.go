@@ -86,6 +86,16 @@ type Line struct {
 	Lane  lane.Name // that their input names; without one it is operate
 	Task  string    // that their input names
 	Topic string    // of the outbox rows that continue them
+	// Waits says that a parked execution keeps its place until it goes on, whenever that is.
+	Waits bool
+}
+
+// parked is how far away the next try of a parked execution may be that keeps its place, in milliseconds.
+func (l Line) parked() int64 {
+	if l.Waits {
+		return (1000 * 24 * time.Hour).Milliseconds()
+	}
+	return Place.Milliseconds()
 }
 
 // Ahead adds to a batch a count of the executions of a line that began before id, and that are
@@ -93,7 +103,7 @@ type Line struct {
 // no row yet, all executions of the line count.
 func (s *Store) Ahead(b *db.Batch, l Line, id string) *int {
 	n := new(int)
-	b.One([]any{n}, s.q.Ahead, id, l.Lane, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic)
+	b.One([]any{n}, s.q.Ahead, id, l.Lane, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic, l.parked())
 	return n
 }
 
@@ -153,9 +163,9 @@ func (s *Store) Join(b *db.Batch, id string, result json.RawMessage) {
 }
 
 // Wake makes the first execution of a line except id continue at once, if it waits for its row in
-// the outbox. Call it in the transaction in which id ends.
+// the outbox. Call it in the transaction in which id ends, or begins to wait.
 func (s *Store) Wake(b *db.Batch, l Line, id string) {
-	b.Exec(s.q.Wake, l.Lane, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic, id)
+	b.Exec(s.q.Wake, l.Lane, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic, id, l.parked())
 }
 
 // Place is how long an execution that was cut off keeps its place in line when nobody continues it.

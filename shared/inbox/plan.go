@@ -60,6 +60,9 @@ func PlanFor(rules []Rule, d Delivery) (p Plan, ok bool, err error) {
 	called, arguments := rule.Then.Call()
 	p = Plan{Skill: called, Automation: rule.Then.Automation}
 	if m := rule.Then.Message; m != nil {
+		if own(body) {
+			return Plan{}, false, nil
+		}
 		p.Channel, p.Address, p.Text = m.Thread.Channel, strings.TrimSpace(r.text(m.Thread.Address)), r.text(m.Body)
 		switch {
 		case p.Address == "" || len(p.Address) > maxAddress || !storable(p.Address):
@@ -73,6 +76,16 @@ func PlanFor(rules []Rule, d Delivery) (p Plan, ok bool, err error) {
 	p.Arguments, err = r.object(arguments)
 	p.Outside = r.outside
 	return p, true, err
+}
+
+// own reports whether an event of Slack has the words of the app that is told of it, as
+// https://docs.slack.dev/reference/events/message describes: an answer to them would begin the next turn.
+func own(body any) bool {
+	told, _ := body.(map[string]any)
+	event, _ := told["event"].(map[string]any)
+	profile, _ := event["bot_profile"].(map[string]any)
+	app, _ := told["api_app_id"].(string)
+	return app != "" && (event["app_id"] == app || profile["app_id"] == app)
 }
 
 // Input is the arguments of a skill, over those that an automation has.

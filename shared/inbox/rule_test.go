@@ -206,6 +206,27 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestAnAppIsNotToldItsOwnWords: Slack tells an app what it has said itself. An answer to that would be told again,
+// and so on without end. Other bots are heard, and other actions may be begun.
+func TestAnAppIsNotToldItsOwnWords(t *testing.T) {
+	const says = `[{"then":{"message":{"thread":{"channel":"slack","address":"{{body.event.channel}}"},"body":"{{body.event.text}}"}}}]`
+	for event, want := range map[string]bool{
+		`{"type":"message","channel":"C7","text":"Hi.","user":"U1"}`:                                           true,
+		`{"type":"message","channel":"C7","text":"Hi.","bot_id":"B1","app_id":"A1"}`:                           false,
+		`{"type":"message","channel":"C7","text":"Hi.","bot_id":"B1","bot_profile":{"id":"B1","app_id":"A1"}}`: false,
+		`{"type":"message","channel":"C7","text":"Hi.","bot_id":"B2","app_id":"A2"}`:                           true,
+	} {
+		d := delivery()
+		d.Body = []byte(`{"type":"event_callback","api_app_id":"A1","event":` + event + `}`)
+		if _, ok, err := inbox.PlanFor(rules(t, says), d); ok != want || err != nil {
+			t.Errorf("%s: %t, %v", event, ok, err)
+		}
+		if _, ok, err := inbox.PlanFor(rules(t, `[{"then":{"skill":"count"}}]`), d); !ok || err != nil {
+			t.Errorf("%s, for a skill: %t, %v", event, ok, err)
+		}
+	}
+}
+
 // TestTasks: a rule that creates a task calls the skill for it, whose arguments are templates.
 func TestTasks(t *testing.T) {
 	p, ok, err := inbox.PlanFor(rules(t, `[{"then":{"task":{"title":"Look","priority":8},"with":{"title":"Look at {{body.issue.title}}"}}}]`), delivery())

@@ -27,22 +27,24 @@ func sizeOf(all []Said) (n int) {
 	return n
 }
 
-// together puts what was said and is not sent yet behind the last message of its execution.
+// together returns what was said with what is not sent yet. Answers stand behind the messages that they answer, also
+// where they were sent after others had come.
 func together(spoken, unsent []thread.Spoken) []thread.Spoken {
-	for _, u := range unsent {
-		if slices.ContainsFunc(spoken, func(m thread.Spoken) bool { return m.ID == u.ID }) {
+	all := make([]thread.Spoken, 0, len(spoken)+len(unsent))
+	for i, m := range slices.Concat(spoken, unsent) {
+		if i >= len(spoken) && slices.ContainsFunc(spoken, func(sent thread.Spoken) bool { return sent.ID == m.ID }) {
 			continue // it was sent meanwhile
 		}
-		at := len(spoken)
-		for i, m := range slices.Backward(spoken) {
-			if m.Execution == u.Execution {
-				at = i + 1
+		at := len(all)
+		for j := at; m.Role == thread.Assistant && m.Execution != "" && j > 0; j-- {
+			if all[j-1].Execution == m.Execution {
+				at = j
 				break
 			}
 		}
-		spoken = slices.Insert(spoken, at, u)
+		all = slices.Insert(all, at, m)
 	}
-	return spoken
+	return all
 }
 
 // history returns the messages for the model, with the turn's message at the end, and their trust.

@@ -63,6 +63,9 @@ func (s *turn) follow(ctx context.Context, _ *work.Entry) error {
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	busy, err := s.wait(patient, s.next, func(ahead int, busy *lane.BusyError) error {
+		if s.kind.Waits { // the one before may wait for long, and its end is told
+			busy.Remaining = max(busy.Remaining, lookAgain)
+		}
 		if ahead > 0 {
 			return busy
 		}

@@ -269,6 +269,7 @@ func TestATurnThatIsStoppedInLineIsDueAtOnce(t *testing.T) {
 		if err := w.Lanes.Release(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}
+		w.Skew.Advance(2 * time.Millisecond) // a delay has one at least
 		if got := w.drain(t); got.Sent != 1 || w.execution(t, s.reply.Execution).Status != execution.Completed {
 			t.Errorf("sent %+v", got)
 		}

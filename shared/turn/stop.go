@@ -96,7 +96,7 @@ func (r *Runner) stop(ctx context.Context, ws db.Workspace, q stopRequest) ([]Ef
 		if err := s.cancel(ctx, tx, skills, (*now)[0], was); err != nil {
 			return err
 		}
-		r.Runs.Wake(tx.Later(), was.line(), e.ID)
+		r.Runs.Wake(tx.Later(), s.kind.line(was.Lane), e.ID)
 		return nil
 	})
 	return s.stays, err

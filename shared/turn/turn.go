@@ -210,9 +210,11 @@ func (r *Runner) askedOf(e execution.Execution) (a asked, ok bool) {
 }
 
 // line returns the line in which the turn waits.
-func (a asked) line() execution.Line {
-	return execution.Line{Lane: a.Lane, Task: talking, Topic: Topic}
+func (k Kind) line(of lane.Name) execution.Line {
+	return execution.Line{Lane: of, Task: talking, Topic: Topic, Waits: k.Waits}
 }
+
+func (s *turn) line() execution.Line { return s.kind.line(s.Lane) }
 
 // turn is a turn in progress.
 type turn struct {

@@ -168,7 +168,11 @@ func (s *turn) readGround(b *db.Batch, begins bool) func(context.Context) (groun
 		if first != nil {
 			first.Ready()
 		}
-		return ground{by, others.Tokens, together(spoken(), unsent()), skills(ctx), first}, err
+		said := spoken()
+		if s.kind.Deliverable != nil {
+			said = together(said, unsent())
+		}
+		return ground{by, others.Tokens, said, skills(ctx), first}, err
 	}
 }
 

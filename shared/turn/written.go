@@ -26,8 +26,16 @@ func (r *Runner) Written(t Turn, id string, tr trace.ID) (execution.Execution, o
 	return e, KickFor(e, 0), nil
 }
 
-// Ahead adds to a batch a count of the turns of a lane that come before one, which may not be there
-// yet.
-func (r *Runner) Ahead(b *db.Batch, of lane.Name, id string) *int {
-	return r.Runs.Ahead(b, asked{Lane: of}.line(), id)
+// Ahead adds to a batch a count of the turns of a surface's lane that come before one, which may not be
+// there yet.
+func (r *Runner) Ahead(b *db.Batch, surface trace.Surface, of lane.Name, id string) *int {
+	kind, _ := r.kind(surface)
+	return r.Runs.Ahead(b, kind.line(of), id)
+}
+
+// Hurry adds to a batch that the first turn of a surface's lane, except id, goes on at once: what it waits for
+// may be over. Call it in the transaction that stores id.
+func (r *Runner) Hurry(b *db.Batch, surface trace.Surface, of lane.Name, id string) {
+	kind, _ := r.kind(surface)
+	r.Runs.Wake(b, kind.line(of), id)
 }

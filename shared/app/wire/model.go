@@ -18,18 +18,21 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // newModels returns the model chain of each workspace. A call is retried and then falls back to the
 // next model of LLM_MODEL that no kill switch stops. A circuit breaker stops calls to a failing
 // model for a while.
-func newModels(core *app.Core, circuits *resilient.Store, stopped func(context.Context, db.Workspace, ...string) (string, error)) (func(db.Workspace) llm.Model, error) {
+func newModels(core *app.Core, circuits *resilient.Store, stopped func(context.Context, db.Workspace, ...string) (string, error),
+	closed func(context.Context, db.Workspace)) (func(db.Workspace) llm.Model, error) {
 	model, err := NewModel(core.Config, core.AWS)
 	if err != nil {
 		return nil, fmt.Errorf("LLM_PROVIDER %s: %w", core.Config.LLMProvider, err)
 	}
 	cfg := resilient.Config{
-		Stopped: stopped, Observe: counted(core.Meters, core.Log),
+		Stopped: stopped, Closed: closed, Observe: counted(core.Meters, core.Log),
 		Log: core.Log, Clock: core.Clock, Rand: rand.Float64,
 	}
 	if core.Config.LLMProvider != demo.Name { // which cannot be down
@@ -43,6 +46,16 @@ func newModels(core *app.Core, circuits *resilient.Store, stopped func(context.C
 		return nil, err
 	}
 	return func(ws db.Workspace) llm.Model { return chain.For(ws) }, nil
+}
+
+// goesOn has turns and tasks that wait for a model tried at once: each waits for longer after each try.
+func (s *Surfaces) goesOn(ctx context.Context, ws db.Workspace) {
+	var b db.Batch
+	s.Outbox.AllDueNow(&b, turn.Topic)
+	s.Outbox.AllDueNow(&b, worker.Topic)
+	if err := s.DB.Do(ctx, ws, &b); err != nil {
+		s.Core.Log.WarnContext(ctx, "what waited for a model goes on later", "error", err)
+	}
 }
 
 // counted returns a function that counts each model call and logs its outcome: at level info after

@@ -109,7 +109,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 		core.Meters.Lane(string(name), observe.LaneEvent(event), took)
 	}
 	s.Lanes.Warn = s.waitsForLane
-	models, err := newModels(core, s.Circuits, s.stopped)
+	models, err := newModels(core, s.Circuits, s.stopped, s.goesOn)
 	if err != nil {
 		return nil, fmt.Errorf("wire the models: %w", err)
 	}

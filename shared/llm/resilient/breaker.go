@@ -171,6 +171,9 @@ func (b *breaker) succeeded(ctx context.Context, t target, probe bool) {
 	}
 	if c.State != Closed {
 		b.cfg.Log.InfoContext(ctx, "circuit closed", "provider", t.key.Provider, "model", t.key.Model)
+		if b.cfg.Closed != nil {
+			b.cfg.Closed(ctx, b.ws)
+		}
 	}
 	b.note(b.cfg.Clock(), Circuit{Key: t.key, State: Closed})
 }

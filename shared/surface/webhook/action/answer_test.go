@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,48 @@ func TestAMessageOutlivesAnOutage(t *testing.T) {
 		w.drain(t)
 		if got := w.sayings(); len(got) != 1 || got[0].Body != "Here I am." {
 			t.Errorf("afterwards said: %+v", got)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestMessagesKeepTheirOrderInAnOutage: a turn that waits for the model keeps its place in its conversation, and a
+// message that comes later has it tried at once, before its own.
+func TestMessagesKeepTheirOrderInAnOutage(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.source(t, "gh", messages)
+		w.answers = []llm.Response{says("First."), says("Second."), says("Third.")}
+		w.away = &llm.Error{Class: llm.ClassOverloaded, Provider: "script"}
+		w.receive(t, "gh", "d1", `{"number":7,"title":"one"}`)
+		for range 25 { // until it is tried seldom
+			w.drain(t)
+			w.Skew.Advance(time.Hour)
+		}
+		w.drain(t)
+		w.mu.Lock()
+		w.away = nil
+		w.mu.Unlock()
+		for _, d := range []string{"two", "three"} {
+			w.receive(t, "gh", d, `{"number":7,"title":"`+d+`"}`)
+			for range 3 {
+				w.drain(t)
+				w.Skew.Advance(15 * time.Second)
+			}
+		}
+		var said, told []string
+		for _, m := range w.sayings() {
+			said = append(said, m.Body)
+		}
+		w.mu.Lock()
+		for _, m := range w.asked[len(w.asked)-1].Messages {
+			told = append(told, m.Text)
+		}
+		w.mu.Unlock()
+		if want := []string{"First.", "Second.", "Third."}; !slices.Equal(said, want) {
+			t.Errorf("within 45 s each was answered %q, want %q", said, want)
+		}
+		if want := []string{"Look at: one", "First.", "Look at: two", "Second.", "Look at: three"}; !slices.Equal(told, want) {
+			t.Errorf("the model is told %q, want %q", told, want)
 		}
 		w.mustBeFree(t)
 	})

@@ -48,13 +48,13 @@ func (t *try) decideMessage(ctx context.Context) error {
 		return fmt.Errorf("open the thread of delivery %s: %w", t.delivery.ID, err)
 	}
 	id, _ := lane.ExecutionOf(t.subject)
-	session := lane.Name("session:" + opened.ID)
-	if err := t.room(ctx, session, id); err != nil {
+	t.session = lane.Name("session:" + opened.ID)
+	if err := t.room(ctx, t.session, id); err != nil {
 		return err
 	}
 	text := t.Guard.Redactor(ctx, t.claimed.Workspace).Text(t.plan.Text) // others may quote secrets
 	e, kick, err := t.Turns.Written(turn.Turn{
-		Surface: trace.Webhook, Lane: session, Thread: opened.ID, Message: text, By: "webhook:" + t.delivery.Source,
+		Surface: trace.Webhook, Lane: t.session, Thread: opened.ID, Message: text, By: "webhook:" + t.delivery.Source,
 	}, id, t.delivery.Trace)
 	t.message, t.kick = &e, kick
 	return err
@@ -72,7 +72,7 @@ const (
 // its conversation or in the workspace. The delivery stays in the inbox, and no attempt is counted.
 func (t *try) room(ctx context.Context, session lane.Name, id string) error {
 	var b db.Batch
-	ahead, all := t.Turns.Ahead(&b, session, id), t.Inbox.Turns(&b, conversations*t.settings.SessionQueue)
+	ahead, all := t.Turns.Ahead(&b, trace.Webhook, session, id), t.Inbox.Turns(&b, conversations*t.settings.SessionQueue)
 	on := new(halt.Switches)
 	if t.Switches != nil {
 		on = t.Switches.On(&b)

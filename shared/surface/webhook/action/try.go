@@ -43,6 +43,7 @@ type try struct {
 	digest  string               // digest of the action by the present rules; empty: there is none, or it was begun
 	message *execution.Execution // of the turn that it begins
 	kick    outbox.Row           // of that turn
+	session lane.Name            // its conversation's
 
 	present  *[]inbox.Delivery // the delivery when the lane was acquired
 	attempts int
@@ -265,6 +266,9 @@ func (t *try) begin(ctx context.Context, s *work.Start) error {
 		return s.New(ctx, e)
 	}
 	t.Inbox.End(s.Later(), t.delivery.ID, t.ending)
+	if t.message != nil {
+		t.Turns.Hurry(s.Later(), trace.Webhook, t.session, e.ID)
+	}
 	return nil
 }
 
