@@ -79,7 +79,7 @@ func PlanFor(rules []Rule, d Delivery) (p Plan, ok bool, err error) {
 }
 
 // own reports whether an event of Slack has the words of the app that is told of it, as
-// https://docs.slack.dev/reference/events/message describes: an answer to them would begin the next turn.
+// https://api.slack.com/events/message describes: an answer to them would begin the next turn.
 func own(body any) bool {
 	told, _ := body.(map[string]any)
 	event, _ := told["event"].(map[string]any)
