@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 
@@ -13,9 +14,15 @@ import (
 )
 
 func main() {
-	edge.Main("chat", os.Environ(), invoke.Async(), func(sandbox *edge.Sandbox) error {
-		return sandbox.StartHTTP(func(core *app.Core) (http.Handler, error) {
-			return visit.NewFunction(core, sandbox.ID(), sandbox.Background, sandbox.KickOperate)
-		})
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "chat:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	sandbox := edge.NewSandbox(os.Environ(), os.Stdout, invoke.Async())
+	return sandbox.StartHTTP(func(core *app.Core) (http.Handler, error) {
+		return visit.NewFunction(core, sandbox.ID(), sandbox.Background, sandbox.KickOperate)
 	})
 }

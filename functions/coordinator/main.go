@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
@@ -12,9 +13,15 @@ import (
 )
 
 func main() {
-	edge.Main("coordinator", os.Environ(), invoke.Async(), func(sandbox *edge.Sandbox) error {
-		return sandbox.StartCoordinator(func(core *app.Core) (edge.Coordinator, error) {
-			return web.NewCoordinator(core, sandbox.ID(), sandbox.Background, sandbox.KickCycle, sandbox.KickOperate, sandbox.KickWorker)
-		})
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "coordinator:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	sandbox := edge.NewSandbox(os.Environ(), os.Stdout, invoke.Async())
+	return sandbox.StartCoordinator(func(core *app.Core) (edge.Coordinator, error) {
+		return web.NewCoordinator(core, sandbox.ID(), sandbox.Background, sandbox.KickCycle, sandbox.KickOperate, sandbox.KickWorker)
 	})
 }

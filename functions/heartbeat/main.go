@@ -2,6 +2,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
@@ -11,13 +12,19 @@ import (
 )
 
 func main() {
-	edge.Main("heartbeat", os.Environ(), invoke.Async(), func(sandbox *edge.Sandbox) error {
-		return sandbox.StartHeartbeat(func(core *app.Core) (edge.Beat, error) {
-			h, err := wire.NewHeartbeat(core, sandbox.ID(), sandbox.Kick, sandbox.KickTend)
-			if err != nil {
-				return nil, err
-			}
-			return h.Run, nil
-		})
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "heartbeat:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	sandbox := edge.NewSandbox(os.Environ(), os.Stdout, invoke.Async())
+	return sandbox.StartHeartbeat(func(core *app.Core) (edge.Beat, error) {
+		h, err := wire.NewHeartbeat(core, sandbox.ID(), sandbox.Kick, sandbox.KickTend)
+		if err != nil {
+			return nil, err
+		}
+		return h.Run, nil
 	})
 }

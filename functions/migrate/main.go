@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/lanekeeper/lanekeeper/shared/app/seed"
@@ -12,7 +13,14 @@ import (
 )
 
 func main() {
-	edge.Main("migrate", os.Environ(), nil, func(sandbox *edge.Sandbox) error {
-		return edge.StartMigrate(sandbox, edge.Migration[migrate.Result]{Up: migrate.Postgres, Seed: seed.Seed, Email: auth.Email})
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "migrate:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	return edge.StartMigrate(edge.NewSandbox(os.Environ(), os.Stdout, nil), edge.Migration[migrate.Result]{
+		Up: migrate.Postgres, Seed: seed.Seed, Email: auth.Email,
 	})
 }

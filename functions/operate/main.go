@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 
@@ -13,9 +14,15 @@ import (
 )
 
 func main() {
-	edge.Main("operate", os.Environ(), invoke.Async(), func(sandbox *edge.Sandbox) error {
-		return sandbox.StartHTTP(func(core *app.Core) (http.Handler, error) {
-			return web.NewOperate(core, sandbox.ID(), sandbox.Background, sandbox.KickWorker)
-		})
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "operate:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	sandbox := edge.NewSandbox(os.Environ(), os.Stdout, invoke.Async())
+	return sandbox.StartHTTP(func(core *app.Core) (http.Handler, error) {
+		return web.NewOperate(core, sandbox.ID(), sandbox.Background, sandbox.KickWorker)
 	})
 }

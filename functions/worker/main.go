@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
@@ -12,13 +13,19 @@ import (
 )
 
 func main() {
-	edge.Main("worker", os.Environ(), invoke.Async(), func(sandbox *edge.Sandbox) error {
-		return sandbox.StartWorker(func(core *app.Core) (edge.Work, error) {
-			w, err := wire.NewWorker(core, sandbox.ID(), sandbox.KickWorker, sandbox.KickOperate)
-			if err != nil {
-				return nil, err
-			}
-			return w.Run, nil
-		})
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	sandbox := edge.NewSandbox(os.Environ(), os.Stdout, invoke.Async())
+	return sandbox.StartWorker(func(core *app.Core) (edge.Work, error) {
+		w, err := wire.NewWorker(core, sandbox.ID(), sandbox.KickWorker, sandbox.KickOperate)
+		if err != nil {
+			return nil, err
+		}
+		return w.Run, nil
 	})
 }

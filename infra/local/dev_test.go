@@ -74,7 +74,7 @@ func testDev(t *testing.T, h home) {
 	if status, _ := call(t, "GET", url+"/api/v1/activity", "not-the-token", ""); status != 401 {
 		t.Errorf("activity with another token: %d, want 401", status)
 	}
-	if status, body := call(t, "GET", url+"/api/v1/activity?limit=5", token, ""); status != 200 || !strings.Contains(body, first) {
+	if status, body := call(t, "GET", url+"/api/v1/activity?traceId="+first, token, ""); status != 200 || !strings.Contains(body, first) {
 		t.Errorf("activity: %d %s", status, body)
 	}
 	if status, body := call(t, "GET", url+"/api/v1/traces/"+first, token, ""); status != 200 || !strings.Contains(body, `"completed"`) {

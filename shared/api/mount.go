@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -157,9 +158,16 @@ func encode(w io.Writer, v any) error {
 func decode(data []byte, v any) error {
 	err := json.Unmarshal(data, v)
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return errors.New(misfitIn + e.Field + ": " + expected(e.Type.Kind()))
+		return errors.New(misfitIn + sentPath(e.Field) + ": " + expected(e.Type.Kind()))
 	}
 	return err
+}
+
+// sentPath returns the path of a field without the names of Go's embedded types, which alone begin with a capital.
+func sentPath(field string) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(field, "."), func(name string) bool {
+		return name != "" && unicode.IsUpper(rune(name[0]))
+	}), ".")
 }
 
 // operation returns the description of a route.

@@ -119,6 +119,7 @@ func TestARefusalNamesTheField(t *testing.T) {
 		{http.MethodPost, "/api/v1/skills", `{"name":"a","description":"d","kind":"http","config":{"url":"https://a.example","headers":{"A canary":"x"}}}`, "body.config.headers"},
 		{http.MethodPatch, "/api/v1/workspaces/" + string(w.Workspace), `{"settings":{"canary of text":1}}`, "body.settings"},
 		{http.MethodPatch, "/api/v1/workspaces/" + string(w.Workspace), `{"settings":{"stepsPerRun":2e1}}`, "body.settings"},
+		{http.MethodPost, agentTasks + "/" + ids() + "/complete", `{"attempt":1.0}`, "body.attempt"},
 	} {
 		p := w.refused(t, 422, "invalid", c.method, c.path, c.body)
 		if len(p.Errors) != 1 || !p.at(c.at) || strings.Contains(p.Errors[0].Message, "int64") || strings.Contains(p.Errors[0].Message, "canary") {

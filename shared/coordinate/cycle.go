@@ -367,7 +367,11 @@ func (r *round) noteCycles(ctx context.Context, b *db.Batch, decisions []decisio
 func (r *round) noteMass(ctx context.Context, b *db.Batch, v verdict) {
 	gone := map[string]any{"gateway_restart": true, "count": len(v.gone), "agents": v.gone}
 	details := db.Encode(gone)
-	message := fmt.Sprintf("%d agents disappeared at once: their tasks are tried again, spread over time", v.missing)
+	message := fmt.Sprintf("%d agents disappeared at once", v.missing)
+	if n := len(v.gone); n < v.missing {
+		message += fmt.Sprintf(", %d of them found now", n)
+	}
+	message += ": their tasks are tried again, spread over time"
 	r.note(ctx, b, task.Critical, "gateway_restart", message, &details)
 	gone["agents"] = v.gone[:min(len(v.gone), maxNamed)]
 	b.Exec(r.c.q.Tell, "agent.stale", nil, traced(ctx), db.Encode(gone))

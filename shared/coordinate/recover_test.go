@@ -648,6 +648,10 @@ func TestAMassDisappearanceInTwoCyclesIsNobodysFault(t *testing.T) {
 				if r := w.pass(t, 30*time.Second, nil); r.Gone != 3 || !r.MassStale {
 					t.Errorf("the other three: %+v", r)
 				}
+				notes, err := w.c.Notes(t.Context(), w.Workspace, task.Critical, db.Position{}, 10)
+				if err != nil || len(notes) != 2 || !strings.HasPrefix(notes[0].Message, "6 agents disappeared at once, 3 of them found now:") {
+					t.Errorf("noted is %+v, %v", notes, err)
+				}
 				for _, id := range made {
 					var strikes, priority int
 					var raised bool

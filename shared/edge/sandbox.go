@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -39,19 +37,10 @@ type Sandbox struct {
 	open       func(cfg app.Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*app.Core, error)
 }
 
-// Main is the main of a function: it starts the function in a sandbox and ends the process with code 1 and a line on
-// stderr if that fails. environ and invoke are those of [NewSandbox].
-func Main(function string, environ []string, invoke Invoke, start func(*Sandbox) error) {
-	if err := start(NewSandbox(environ, os.Stdout, invoke)); err != nil {
-		fmt.Fprintln(os.Stderr, function+":", err)
-		os.Exit(1)
-	}
-}
-
 // NewSandbox reads the configuration from an environment in the form of os.Environ, and logs to w. The
-// methods Kick… call invoke; it is nil in a function that calls none of them. An invalid configuration is
-// the error of each invocation, so that a stack that waits for a custom resource, and a person who invokes
-// by hand, learn the reason.
+// methods Kick… call invoke; it is nil in a function that calls none of them. Each main calls
+// NewSandbox once. An invalid configuration is the error of each invocation, so that a stack that
+// waits for a custom resource, and a person who invokes by hand, learn the reason.
 func NewSandbox(environ []string, w io.Writer, invoke Invoke) *Sandbox {
 	cfg, err := app.LoadConfig(environ)
 	log, meters := app.NewLogger(w, cfg, requestID), observe.NewLines()

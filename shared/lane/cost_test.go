@@ -178,7 +178,7 @@ func littleLog(t *testing.T, w world, c *pgx.Conn) {
 	if bytes/n > 400 {
 		t.Errorf("%d bytes", bytes/n)
 	}
-	if flushed != 2*n {
+	if flushed < 2*n || flushed > 2*n+n/20 { // the server flushes now and then
 		t.Errorf("%d flushes for %d pairs", flushed, n)
 	}
 
@@ -188,7 +188,7 @@ func littleLog(t *testing.T, w world, c *pgx.Conn) {
 		refused(t, w.s, w.request("heartbeat"))
 	}
 	bytes, flushed = lsn(t, c)-bytes, flushes(t, w, c)-flushed
-	if bytes != 0 || flushed != 0 {
+	if bytes != 0 || flushed > n/20 {
 		t.Errorf("%d refusals wrote %d bytes of log and flushed it %d times", n, bytes, flushed)
 	}
 }
