@@ -26,7 +26,7 @@ import (
 // next model of LLM_MODEL that no kill switch stops. A circuit breaker stops calls to a failing
 // model for a while.
 func newModels(core *app.Core, circuits *resilient.Store, stopped func(context.Context, db.Workspace, ...string) (string, error),
-	closed func(context.Context, db.Workspace)) (func(db.Workspace) llm.Model, error) {
+	closed func(*db.Batch)) (func(db.Workspace) llm.Model, error) {
 	model, err := NewModel(core.Config, core.AWS)
 	if err != nil {
 		return nil, fmt.Errorf("LLM_PROVIDER %s: %w", core.Config.LLMProvider, err)
@@ -48,14 +48,11 @@ func newModels(core *app.Core, circuits *resilient.Store, stopped func(context.C
 	return func(ws db.Workspace) llm.Model { return chain.For(ws) }, nil
 }
 
-// goesOn has turns and tasks that wait for a model tried at once: each waits for longer after each try.
-func (s *Surfaces) goesOn(ctx context.Context, ws db.Workspace) {
-	var b db.Batch
-	s.Outbox.AllDueNow(&b, turn.Topic)
-	s.Outbox.AllDueNow(&b, worker.Topic)
-	if err := s.DB.Do(ctx, ws, &b); err != nil {
-		s.Core.Log.WarnContext(ctx, "what waited for a model goes on later", "error", err)
-	}
+// goesOn adds to a batch that turns and tasks which wait for a model are tried at once: each waits for longer after
+// each try.
+func (s *Surfaces) goesOn(b *db.Batch) {
+	s.Outbox.AllDueNow(b, turn.Topic)
+	s.Outbox.AllDueNow(b, worker.Topic)
 }
 
 // counted returns a function that counts each model call and logs its outcome: at level info after

@@ -165,15 +165,16 @@ func (b *breaker) succeeded(ctx context.Context, t target, probe bool) {
 	if !probe && c.State == Closed && c.Failures == 0 {
 		return
 	}
-	if err := b.cfg.Circuits.Succeeded(ctx, b.ws, t.key); err != nil {
+	var also func(*db.Batch)
+	if c.State != Closed {
+		also = b.cfg.Closed
+	}
+	if err := b.cfg.Circuits.Succeeded(ctx, b.ws, t.key, also); err != nil {
 		b.complain(ctx, err)
 		return
 	}
 	if c.State != Closed {
 		b.cfg.Log.InfoContext(ctx, "circuit closed", "provider", t.key.Provider, "model", t.key.Model)
-		if b.cfg.Closed != nil {
-			b.cfg.Closed(ctx, b.ws)
-		}
 	}
 	b.note(b.cfg.Clock(), Circuit{Key: t.key, State: Closed})
 }

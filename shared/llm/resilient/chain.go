@@ -35,8 +35,8 @@ type Config struct {
 	// and its provider's name. An empty reason allows the fallback. A nil Stopped allows all.
 	Stopped func(ctx context.Context, ws db.Workspace, models ...string) (string, error)
 
-	// Closed is called when the circuit of a model has closed: what waits for it may go on. Nil: nobody is told.
-	Closed func(context.Context, db.Workspace)
+	// Closed adds to the batch that closes the circuit of a model that what waits for it goes on. Nil: nothing waits.
+	Closed func(*db.Batch)
 
 	Tries      int           // tries per provider: 3
 	Silence    time.Duration // silence that ends a try, at its beginning or between two pieces of the answer: 90 s

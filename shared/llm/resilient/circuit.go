@@ -91,8 +91,8 @@ type Circuits interface {
 	// Failed counts a failed try and returns the updated circuit. wait is what the provider asked
 	// for.
 	Failed(ctx context.Context, ws db.Workspace, key Key, class llm.ErrorClass, wait time.Duration) (Circuit, error)
-	// Succeeded closes the circuit.
-	Succeeded(ctx context.Context, ws db.Workspace, key Key) error
+	// Succeeded closes the circuit, together with what also adds to the batch; it may be nil.
+	Succeeded(ctx context.Context, ws db.Workspace, key Key, also func(*db.Batch)) error
 	// Claim reports whether the caller may probe. The probe counts as lost if the lease ends
 	// without a result.
 	Claim(ctx context.Context, ws db.Workspace, key Key, lease time.Duration) (bool, error)

@@ -109,8 +109,13 @@ func (s *Store) Failed(ctx context.Context, ws db.Workspace, key Key, class llm.
 }
 
 // Succeeded implements [Circuits].
-func (s *Store) Succeeded(ctx context.Context, ws db.Workspace, key Key) error {
-	if _, err := s.db.Exec(ctx, ws, s.q.Close, key.Provider, key.Model); err != nil {
+func (s *Store) Succeeded(ctx context.Context, ws db.Workspace, key Key, also func(*db.Batch)) error {
+	var b db.Batch
+	b.Exec(s.q.Close, key.Provider, key.Model)
+	if also != nil {
+		also(&b)
+	}
+	if err := s.db.Do(ctx, ws, &b); err != nil {
 		return fmt.Errorf("close the circuit of %s: %w", key.Provider, err)
 	}
 	return nil

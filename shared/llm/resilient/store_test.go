@@ -78,7 +78,7 @@ func (s shelf) claims(t testing.TB) bool {
 
 func (s shelf) succeeds(t testing.TB) {
 	t.Helper()
-	if err := s.Succeeded(t.Context(), s.Workspace, key); err != nil {
+	if err := s.Succeeded(t.Context(), s.Workspace, key, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -384,7 +384,7 @@ func TestCosts(t *testing.T) {
 				_, err := s.Failed(t.Context(), s.Workspace, key, llm.ClassTimeout, 0)
 				return err
 			},
-			"succeed": func() error { return s.Succeeded(t.Context(), s.Workspace, key) },
+			"succeed": func() error { return s.Succeeded(t.Context(), s.Workspace, key, nil) },
 		} {
 			before := s.DB.Stats()
 			if err := do(); err != nil {
