@@ -227,7 +227,8 @@ func TestBudgetsAndUsageAreListed(t *testing.T) {
 		project := "project " + p.ID
 		for query, want := range map[string][]string{
 			"": {project, "agent bob", "agent ann"}, "?limit=2": {project, "agent bob", "agent ann"}, "?scope=agent": {"agent bob", "agent ann"},
-			"?scope=agent&scopeId=ann": {"agent ann"}, "?scopeId=" + strings.ToUpper(p.ID): {project}, "?active=false": {project}, "?active=true&limit=1": {"agent bob", "agent ann"},
+			"?scope=agent&scopeId=ann": {"agent ann"}, "?scopeId=" + strings.ToUpper(p.ID): {project},
+			"?active=false": {project}, "?active=true&limit=1": {"agent bob", "agent ann"},
 		} {
 			got := listed(t, w, budgetsPath+query, func(b budgetTold) string { return strings.TrimSpace(b.Scope + " " + b.ScopeID) })
 			if !slices.Equal(got, want) {

@@ -125,7 +125,8 @@ func TestWhatASwitchStoppedGoesOn(t *testing.T) {
 		})
 		var k switchTold
 		w.must(t, 201, http.MethodPost, "/api/v1/kill-switches", `{"scope":"workspace"}`, &k)
-		if kicks, _, err := w.Outbox.List(t.Context(), w.Workspace, outbox.Filter{Topic: coordinate.KickTopic}); err != nil || len(kicks) != 1 || kicked != 1 {
+		kicks, _, err := w.Outbox.List(t.Context(), w.Workspace, outbox.Filter{Topic: coordinate.KickTopic})
+		if err != nil || len(kicks) != 1 || kicked != 1 {
 			t.Errorf("no cycle ends what runs: %+v, %v", kicks, err)
 		}
 		topics := []string{approval.Topic, inbox.Topic, turn.Topic, worker.Topic}

@@ -388,19 +388,32 @@ func TestACommittedHoldIsGivenAgain(t *testing.T) {
 	})
 }
 
+// newClaims returns a world with two tasks and an agent that may claim them.
+func newClaims(t *testing.T, e dbtest.Env) *world {
+	t.Helper()
+	w := newWorld(t, e, func(d *api.Deps) { d.Claim = d.Coordinator.Claim })
+	w.must(t, 201, http.MethodPut, agentsPath+"/"+working, `{"name":"scout","spawner":"pull","maxConcurrentTasks":3}`, nil)
+	for range 2 {
+		w.must(t, 201, http.MethodPost, agentTasks, `{"title":"work"}`, nil)
+	}
+	return w
+}
+
+// claims has the agent of [newClaims] claim a task, under the same key each time.
+func (w *world) claims(t *testing.T) result {
+	t.Helper()
+	w.must(t, 200, http.MethodPost, agentsPath+"/"+working+"/heartbeat", `{"status":"WORKING"}`, nil)
+	return w.callWith(t, http.MethodPost, agentsPath+"/"+working+"/claim", admin, `{}`, "Idempotency-Key", "k")
+}
+
 // A process dies after an agent has taken a task, and before it was told. The repeated claim gets the same task for
 // as long as that runs, and takes no second one.
 func TestACommittedClaimTakesOneTask(t *testing.T) {
 	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
-		w := newWorld(t, e, func(d *api.Deps) { d.Claim = d.Coordinator.Claim })
-		w.must(t, 201, http.MethodPut, agentsPath+"/"+working, `{"name":"scout","spawner":"pull","maxConcurrentTasks":3}`, nil)
-		for range 2 {
-			w.must(t, 201, http.MethodPost, agentTasks, `{"title":"work"}`, nil)
-		}
+		w := newClaims(t, e)
 		claims := func() (is taskTold) {
 			t.Helper()
-			w.must(t, 200, http.MethodPost, agentsPath+"/"+working+"/heartbeat", `{"status":"WORKING"}`, nil)
-			got := w.callWith(t, http.MethodPost, agentsPath+"/"+working+"/claim", admin, `{}`, "Idempotency-Key", "k")
+			got := w.claims(t)
 			if err := json.Unmarshal(got.body, &is); err != nil || got.status != 200 {
 				t.Fatalf("%d %s", got.status, got.body)
 			}
@@ -422,27 +435,20 @@ func TestACommittedClaimTakesOneTask(t *testing.T) {
 // agent whose response was lost gets its task while that runs, and no second one.
 func TestARepeatedClaimGetsItsTask(t *testing.T) {
 	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
-		w := newWorld(t, e, func(d *api.Deps) { d.Claim = d.Coordinator.Claim })
-		w.must(t, 201, http.MethodPut, agentsPath+"/"+working, `{"name":"scout","spawner":"pull","maxConcurrentTasks":3}`, nil)
-		for range 2 {
-			w.must(t, 201, http.MethodPost, agentTasks, `{"title":"work"}`, nil)
-		}
-		w.must(t, 200, http.MethodPost, agentsPath+"/"+working+"/heartbeat", `{"status":"WORKING"}`, nil)
-		claims := func() result {
-			return w.callWith(t, http.MethodPost, agentsPath+"/"+working+"/claim", admin, `{}`, "Idempotency-Key", "k")
-		}
-		first, again := claims(), claims()
+		w := newClaims(t, e)
+		first, again := w.claims(t), w.claims(t)
 		var told [2]taskTold
 		for i, got := range []result{first, again} {
 			if err := json.Unmarshal(got.body, &told[i]); err != nil || got.status != 200 {
 				t.Fatalf("%d %s", got.status, got.body)
 			}
 		}
-		if told[1].ID != told[0].ID || told[1].Attempt != 1 || again.header.Get("Idempotency-Replayed") != "true" || first.header.Get("Idempotency-Replayed") != "" {
+		if told[1].ID != told[0].ID || told[1].Attempt != 1 ||
+			again.header.Get("Idempotency-Replayed") != "true" || first.header.Get("Idempotency-Replayed") != "" {
 			t.Errorf("again %+v, %v, first %+v", told[1], again.header, told[0])
 		}
 		w.must(t, 200, http.MethodPost, agentTasks+"/"+told[0].ID+"/complete", `{}`, nil)
-		if got := claims(); got.status != 409 || !strings.Contains(string(got.body), `"code":"answer_not_kept"`) {
+		if got := w.claims(t); got.status != 409 || !strings.Contains(string(got.body), `"code":"answer_not_kept"`) {
 			t.Errorf("when it has ended: %d %s", got.status, got.body)
 		}
 	})
