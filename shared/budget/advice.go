@@ -18,22 +18,25 @@ type Advice struct {
 // and whose period is now: at most limit, the global ones first, then the latest made.
 func (s *Store) AdviceIn(b *db.Batch, limit int) *[]Advice {
 	found := new([]Advice)
-	b.Each(db.Append(found, func(scan db.Scan, a *Advice) error {
+	b.Each(projected(found), s.q.Advice, burnWindow.Milliseconds(), limit)
+	return found
+}
+
+func projected(into *[]Advice) func(db.Scan) error {
+	return db.Append(into, func(scan db.Scan, a *Advice) error {
 		var money *int64
-		var now time.Time
 		var burn, microUSD int64
 		of := &a.Budget
 		if err := scan(&of.ID, &of.Scope, &of.ScopeID, &of.Tokens.Allocated, &of.Tokens.Consumed, &money, &of.MicroUSD.Consumed,
-			&of.Start, &of.End, &now, &burn, &microUSD); err != nil {
+			&of.Start, &of.End, &of.Pace, &of.now, &burn, &microUSD); err != nil {
 			return err
 		}
 		if money != nil {
 			of.Capped, of.MicroUSD.Allocated = true, *money
 		}
-		a.Projection = of.project(burn, microUSD, now)
+		a.Projection = of.project(burn, microUSD, of.now)
 		return nil
-	}), s.q.Advice, burnWindow.Milliseconds(), limit)
-	return found
+	})
 }
 
 // Series tells how a budget was used, by days of UTC.

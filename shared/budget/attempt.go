@@ -250,6 +250,25 @@ func (b *Budget) fits(tokens, microUSD int64) *RefusedError {
 	return refused
 }
 
+// Paced returns which budget of the cover, from the widest scope to the narrowest, is spent too fast for
+// work of a priority to begin: nil if none is.
+func (l *Ledger) Paced(c Cover, priority int) *RefusedError {
+	for _, k := range c.scopes() {
+		if b := l.budgets[k]; b != nil && !b.Pace.Admits(priority) {
+			return &RefusedError{Scope: b.Scope, ScopeID: b.ScopeID, Pace: b.Pace, FreesAt: b.End}
+		}
+	}
+	return nil
+}
+
+// Slots returns how many of n pieces of work may begin at once at the pace of the workspace's budget.
+func (l *Ledger) Slots(n int) int {
+	if b := l.budgets[scopeKey{Global, ""}]; b != nil {
+		return b.Pace.Slots(n)
+	}
+	return n
+}
+
 // Remaining returns what the budgets of the cover have left: the smallest amount of each kind, and
 // [MaxTokens] or [MaxMicroUSD] where nothing bounds it.
 func (l *Ledger) Remaining(c Cover) (tokens, microUSD int64) {

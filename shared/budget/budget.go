@@ -87,6 +87,7 @@ type Budget struct {
 	Capped               bool
 	Start, End           time.Time // the period; End is exclusive
 	Version              int       // number of changes by people
+	Pace                 Pace      // of tasks, as the latest cycle that projected the budget has set it
 	CreatedBy            string
 	CreatedAt, UpdatedAt time.Time
 
@@ -103,7 +104,7 @@ func collect(into *[]Budget) func(db.Scan) error {
 		var money *int64
 		if err := scan(&b.ID, &b.Scope, &b.ScopeID, &b.Tokens.Allocated, &b.Tokens.Consumed, &b.Tokens.Reserved,
 			&money, &b.MicroUSD.Consumed, &b.MicroUSD.Reserved,
-			&b.Start, &b.End, &b.Version, &b.CreatedBy, &b.CreatedAt, &b.UpdatedAt, &b.lapse, &b.now, &b.behind); err != nil {
+			&b.Start, &b.End, &b.Version, &b.Pace, &b.CreatedBy, &b.CreatedAt, &b.UpdatedAt, &b.lapse, &b.now, &b.behind); err != nil {
 			return err
 		}
 		if money != nil {
@@ -128,10 +129,15 @@ type RefusedError struct {
 	Remaining int64
 	Money     bool // Remaining is money, in millionths of a dollar
 	TooSmall  bool // a whole period's is not enough
+	Pace      Pace // not empty: there is enough, and it is spent too fast for work of that priority
 	FreesAt   time.Time
 }
 
 func (e *RefusedError) Error() string {
+	if e.Pace != "" {
+		return fmt.Sprintf("the budget of %s is spent too fast (%s), and only tasks of a higher priority begin, until %s at the latest",
+			e.Level(), e.Pace, e.FreesAt.UTC().Format(time.RFC3339))
+	}
 	left := fmt.Sprintf("%d tokens", e.Remaining)
 	if e.Money {
 		left = dollars(e.Remaining)
@@ -160,11 +166,16 @@ func (e *RefusedError) Until() *time.Time {
 }
 
 // Level names the budget in a sentence, such as "project 0199a1b2-…".
-func (e *RefusedError) Level() string {
-	if e.ScopeID == "" {
-		return string(e.Scope)
+func (e *RefusedError) Level() string { return level(e.Scope, e.ScopeID) }
+
+// Level names the budget in a sentence, such as "project 0199a1b2-…".
+func (b Budget) Level() string { return level(b.Scope, b.ScopeID) }
+
+func level(s Scope, id string) string {
+	if id == "" {
+		return string(s)
 	}
-	return string(e.Scope) + " " + e.ScopeID
+	return string(s) + " " + id
 }
 
 // An UnpricedError names a model without a price. Its cost can't be counted, although money is

@@ -21,6 +21,15 @@ SELECT b.id
 -- name: LockThese
 SELECT b.id FROM usage_budgets b WHERE b.workspace_id = $1 AND b.id IN ($2, $3) ORDER BY b.id FOR NO KEY UPDATE;
 
+-- name: SetPaces
+WITH locked AS MATERIALIZED (
+  SELECT b.id, c.pace
+    FROM (SELECT CAST(i ->> 0 AS uuid) AS id, nullif(i ->> 1, 'CONTINUE') AS pace FROM jsonb_array_elements(CAST($2 AS jsonb)) i) c
+    JOIN usage_budgets b ON b.workspace_id = $1 AND b.id = c.id
+   ORDER BY b.id
+     FOR NO KEY UPDATE OF b)
+UPDATE usage_budgets SET pace = locked.pace FROM locked WHERE workspace_id = $1 AND usage_budgets.id = locked.id;
+
 -- name: LockReserved
 -- The budgets of a reservation, and those of the skills in $3.
 SELECT b.id

@@ -36,7 +36,7 @@ EXISTS (SELECT 1 FROM usage_reservations l
 -- part: looked
 b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
        b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
-       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()),
+       b.period_start, b.period_end, b.version, coalesce(b.pace, 'CONTINUE'), b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()),
        @behind
 
 -- part: held
@@ -53,7 +53,7 @@ LEFT JOIN usage_reservations r
 -- name: Get
 SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
        b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
-       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()), false
+       b.period_start, b.period_end, b.version, coalesce(b.pace, 'CONTINUE'), b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()), false
   FROM usage_budgets b
   LEFT JOIN usage_reservations r
          ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
@@ -63,7 +63,7 @@ SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.t
 -- name: List
 SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
        b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
-       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()), false
+       b.period_start, b.period_end, b.version, coalesce(b.pace, 'CONTINUE'), b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now()), false
   FROM usage_budgets b
   LEFT JOIN usage_reservations r
          ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
@@ -143,7 +143,7 @@ UPDATE usage_budgets SET
   allocated_micro_usd = coalesce(CAST($4 AS bigint), allocated_micro_usd),
   overdraft_micro_usd = CASE WHEN consumed_micro_usd + reserved_micro_usd > coalesce(CAST($4 AS bigint), allocated_micro_usd)
                              THEN consumed_micro_usd + reserved_micro_usd - coalesce(CAST($4 AS bigint), allocated_micro_usd) ELSE 0 END,
-  version = version + 1, updated_at = lk_now()
+  pace = CASE WHEN $3 > allocated OR $4 > allocated_micro_usd THEN NULL ELSE pace END, version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: Burn
@@ -211,10 +211,8 @@ SELECT b.allocated, b.consumed, b.allocated_micro_usd, b.consumed_micro_usd, b.p
    AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
  GROUP BY b.workspace_id, b.id;
 
--- name: Advice
--- People's budgets whose period is now, except those of single tasks, with what their scope used in the last
--- $2 milliseconds: the global ones first, then the latest made.
-WITH used AS (
+-- part: usedLately
+-- What was used in the last $2 milliseconds, by what budgets cover.
   SELECT l.agent, l.surface, l.project_id, l.milestone_id, CAST(NULL AS text) AS skill, sum(l.total_tokens) AS tokens, sum(l.cost_micro_usd) AS micro_usd
     FROM agent_usage_logs l
    WHERE l.workspace_id = $1 AND l.created_at > lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
@@ -224,9 +222,12 @@ WITH used AS (
     FROM agent_usage_by_skill s
    WHERE s.workspace_id = $1 AND s.created_at > lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
      AND EXISTS (SELECT 1 FROM usage_budgets k WHERE k.workspace_id = $1 AND k.scope = 'skill')
-   GROUP BY s.skill_name)
-SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, b.allocated_micro_usd, b.consumed_micro_usd, b.period_start, b.period_end, (SELECT lk_now()),
-       CAST(coalesce(sum(u.tokens), 0) AS bigint), CAST(coalesce(sum(u.micro_usd), 0) AS bigint)
+   GROUP BY s.skill_name
+
+-- part: projected
+-- People's budgets whose period is now, except those of single tasks, with what their scope used of that.
+b.id, b.scope, b.scope_id, b.allocated, b.consumed, b.allocated_micro_usd, b.consumed_micro_usd, b.period_start, b.period_end, coalesce(b.pace, 'CONTINUE'),
+       (SELECT lk_now()), CAST(coalesce(sum(u.tokens), 0) AS bigint), CAST(coalesce(sum(u.micro_usd), 0) AS bigint)
   FROM usage_budgets b
   LEFT JOIN used u
          ON (b.scope = 'skill') = (u.skill IS NOT NULL)
@@ -240,8 +241,20 @@ SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, b.allocated_micro_usd
  WHERE b.workspace_id = $1 AND b.scope IN ('global', 'project', 'milestone', 'agent', 'skill') AND b.created_by <> 'lanekeeper'
    AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())
  GROUP BY b.workspace_id, b.id
+
+-- name: Advice
+-- The global budgets first, then the latest made.
+WITH used AS (@usedLately)
+SELECT @projected
  ORDER BY CASE b.scope WHEN 'global' THEN 0 ELSE 1 END, b.id DESC
  LIMIT $3;
+
+-- name: Paces
+-- Budgets that tasks are held back by, or may have to be.
+WITH used AS (@usedLately)
+SELECT @projected
+HAVING b.scope <> 'skill' AND (b.pace IS NOT NULL OR b.consumed > 0 OR b.consumed_micro_usd > 0 OR count(u.tokens) > 0)
+ ORDER BY b.id;
 
 -- name: Tiers
 -- What the workspace chose for its tiers, and what is offered for them, the cheapest first.

@@ -18,6 +18,11 @@ SELECT b.id
 -- name: LockThese
 SELECT $1 || $2 || $3;
 
+-- name: SetPaces
+UPDATE usage_budgets SET pace = c.pace
+  FROM (SELECT i.value ->> 0 AS id, nullif(i.value ->> 1, 'CONTINUE') AS pace FROM json_each($2) i) c
+ WHERE workspace_id = $1 AND usage_budgets.id = c.id;
+
 -- name: LockReserved
 SELECT $1 || $2 || $3;
 

@@ -36,6 +36,7 @@ func TestACallReadsItsOwnBudgets(t *testing.T) {
 		"budget.HoldAttempts": {`[["00000000-0000-7000-9000-000000000000","` + seventh + `","` + seventh + `",2,1,0]]`, db.EndOfTime},
 		"budget.LockReserved": {seventh, `["look"]`},
 		"budget.Advice":       {24 * time.Hour.Milliseconds(), 50},
+		"budget.Paces":        {24 * time.Hour.Milliseconds()},
 	} {
 		if plan := g.Explain(t, name, args...); plan.Pages() > 150 { // with what Postgres looks up for itself
 			t.Errorf("%s reads %d pages: %s", name, plan.Pages(), plan)

@@ -41,6 +41,25 @@ func (r Recommendation) Slots(n int) int {
 	return n
 }
 
+// Paces returns the budgets of people, except those of single tasks and of skills, whose projection
+// recommends another pace than they have. It sums up the usage of a day.
+func (s *Store) Paces(ctx context.Context, ws db.Workspace) ([]Advice, error) {
+	var found []Advice
+	if err := s.db.Each(ctx, ws, projected(&found), s.q.Paces, burnWindow.Milliseconds()); err != nil {
+		return nil, fmt.Errorf("project budgets: %w", err)
+	}
+	return slices.DeleteFunc(found, func(a Advice) bool { return a.Pace == a.Recommendation }), nil
+}
+
+// SetPaces adds to a batch that budgets get the pace that their projection recommends.
+func (s *Store) SetPaces(b *db.Batch, list []Advice) {
+	rows := make([][2]string, len(list))
+	for i, a := range list {
+		rows[i] = [2]string{a.ID, string(a.Recommendation)}
+	}
+	b.Exec(s.q.SetPaces, db.Encode(rows))
+}
+
 // Pace reads the pace of a workspace: that of its global budget.
 func (s *Store) Pace(ctx context.Context, ws db.Workspace) (Pace, error) {
 	var b db.Batch

@@ -44,15 +44,23 @@ func (w world) cap(t testing.TB, scope budget.Scope, id string, tokens int64) {
 // spend has an agent use tokens in an attempt at a further task, which then ends.
 func (w world) spend(t testing.TB, by string, tokens int) {
 	t.Helper()
+	w.use(t, "", "", tokens, "used by "+by)
+}
+
+// use has an agent use tokens in an attempt at a further task of a project, which then ends.
+func (w world) use(t testing.TB, agent, project string, tokens int, title string) {
+	t.Helper()
 	w.tx(t, func(ctx context.Context, tx *db.Tx) error {
-		other, err := w.tasks.Create(ctx, tx, draft("used by "+by))
+		d := draft(title)
+		d.Project = project
+		other, err := w.tasks.Create(ctx, tx, d)
 		if err != nil {
 			return err
 		}
 		if _, err := w.tasks.Cancel(ctx, tx, other.ID, "user:ada", ""); err != nil {
 			return err
 		}
-		cover := budget.Cover{Task: other.ID}
+		cover := budget.Cover{Task: other.ID, Project: project, Agent: agent}
 		l, err := w.c.Budgets.Lock(ctx, tx, []budget.Cover{cover})
 		if err != nil {
 			return err
@@ -377,6 +385,68 @@ func TestWhyAgreesWithTheCycle(t *testing.T) {
 		}
 		if r := w.cycle(t); r.Assigned != 1 {
 			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestEachBudgetPacesItsTasks: what is spent too fast holds back the tasks of a low priority of its project or
+// agent, and no others; for a claim, too, which sums nothing up. More allocated lets them begin at once.
+func TestEachBudgetPacesItsTasks(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.c.Budgets = budgets(t, w.DB)
+		of := w.register(t, agent.Agent{Name: "a", MaxConcurrentTasks: 10}, agent.Agent{Name: "b", MaxConcurrentTasks: 10})
+		project := ids()
+		w.exec(t, w.q.Project, project)
+		w.cap(t, budget.Project, project, 10_000)
+		w.cap(t, budget.Agent, of[0], 10_000)
+		w.use(t, of[0], project, 3000, "fast") // the rest lasts for two days
+		in := func(title string, priority int, project string) task.Task {
+			d := costs(title, 10, priority)
+			d.Project = project
+			return d
+		}
+		tasks := w.create(t, in("low", 4, project), in("normal", 5, project), in("other", 4, ""), in("another", 4, ""))
+		w.cycle(t)
+		low, normal := w.get(t, tasks[0]), w.get(t, tasks[1])
+		if low.Status != task.Pending || normal.Status != task.Assigned {
+			t.Errorf("%s, %s", low.Status, normal.Status)
+		}
+		for _, id := range tasks[2:] { // the other agent has more to do already
+			if is := w.get(t, id); is.Status != task.Assigned || is.Agent != of[1] {
+				t.Errorf("%q is %s, of %s", is.Title, is.Status, is.Agent)
+			}
+		}
+		_, reasons, err := w.c.Why(t.Context(), w.Workspace, low.ID)
+		if err != nil || len(reasons) != 1 || reasons[0].Code != task.WaitsForBudget ||
+			!strings.Contains(reasons[0].Message, "project "+project+" is spent too fast (THROTTLE)") {
+			t.Errorf("%+v, %v", reasons, err)
+		}
+		notes, err := w.c.Notes(t.Context(), w.Workspace, task.Info, db.Position{}, 10)
+		if err != nil || len(notes) != 2 || notes[0].Event != "budget_pace" {
+			t.Errorf("%+v, %v", notes, err)
+		}
+		for { // what it was assigned
+			is, ok, err := w.c.Claim(t.Context(), w.Workspace, of[1], "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				break
+			}
+			if is.ID == low.ID {
+				t.Errorf("the agent claimed %q", is.Title)
+			}
+		}
+		list, _, err := w.c.Budgets.List(t.Context(), w.Workspace, budget.Filter{Scope: budget.Project, Limit: 1})
+		if err != nil || len(list) != 1 || list[0].Pace != budget.Throttle {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.c.Budgets.Patch(ctx, tx, list[0].ID, 0, budget.Allocation{Tokens: new(int64(1_000_000))})
+			return err
+		})
+		if is := w.claim(t, of[1]); is.ID != low.ID {
+			t.Errorf("the agent claimed %q", is.Title)
 		}
 	})
 }

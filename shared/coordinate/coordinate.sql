@@ -1,6 +1,7 @@
 -- name: State
--- When the last cycle ended, since when cycles have followed each other, and the settings.
-SELECT c.last_cycle_at, c.watching_since, w.settings, lk_now()
+-- When the last cycle ended, since when cycles have followed each other, when one last set the pace of budgets, and
+-- the settings.
+SELECT c.last_cycle_at, c.watching_since, c.paced_at, w.settings, lk_now()
   FROM workspaces w
   LEFT JOIN coordinator_cycles c ON c.workspace_id = w.id
  WHERE w.id = $1;
@@ -55,13 +56,13 @@ SELECT (SELECT count(*) FROM agent_tasks WHERE workspace_id = $1 AND status = 'P
 
 -- name: Record
 INSERT INTO coordinator_cycles (workspace_id, cycles, last_cycle_at, watching_since, took_ms, instance_id, reason, pending, running, healthy,
-  stale, assigned, recovered, failed)
-VALUES ($1, 1, lk_now(), coalesce($2, lk_now()), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+  stale, assigned, recovered, failed, paced_at)
+VALUES ($1, 1, lk_now(), coalesce($2, lk_now()), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN $13 THEN lk_now() END)
 ON CONFLICT (workspace_id) DO UPDATE SET
   cycles = coordinator_cycles.cycles + 1, last_cycle_at = excluded.last_cycle_at, watching_since = excluded.watching_since,
   took_ms = excluded.took_ms, instance_id = excluded.instance_id, reason = excluded.reason, pending = excluded.pending,
   running = excluded.running, healthy = excluded.healthy, stale = excluded.stale, assigned = excluded.assigned,
-  recovered = excluded.recovered, failed = excluded.failed;
+  recovered = excluded.recovered, failed = excluded.failed, paced_at = coalesce(excluded.paced_at, coordinator_cycles.paced_at);
 
 -- name: Status
 SELECT cycles, last_cycle_at, lk_now(), took_ms, instance_id, reason, pending, running, healthy, stale, assigned, recovered, failed

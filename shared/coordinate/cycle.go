@@ -100,6 +100,7 @@ type round struct {
 	hides  bool // budgets have refused so many of a queue that agents are left who could do what is behind
 
 	last     *time.Time // when the cycle before ended
+	paces    bool       // this round sets the pace of budgets
 	watching time.Time
 	settings workspace.Settings
 }
@@ -111,19 +112,50 @@ func (r *round) run(ctx context.Context) error {
 	if err := fault.Point(ctx, "coordinate.tended", string(r.ws)); err != nil {
 		return err
 	}
+	if err := r.pace(ctx); err != nil {
+		return err
+	}
 	return r.assign(ctx)
+}
+
+// pacedEvery is how often cycles project the budgets, which sums up the usage of a day.
+const pacedEvery = 20 * time.Second
+
+// pace has the budgets let work begin as fast as their projections recommend.
+func (r *round) pace(ctx context.Context) error {
+	c := r.c
+	if r.paces = r.paces && c.Budgets != nil; !r.paces {
+		return nil
+	}
+	changed, err := c.Budgets.Paces(ctx, r.ws)
+	if err != nil || len(changed) == 0 {
+		return err
+	}
+	err = c.Lanes.InHold(ctx, r.hold, func(ctx context.Context, tx lane.Tx) error {
+		c.Budgets.SetPaces(tx.Later(), changed)
+		for _, a := range changed[:min(len(changed), maxNamed)] {
+			message := fmt.Sprintf("the pace of the budget of %s is %s (%s before)", a.Level(), a.Recommendation, a.Pace)
+			r.note(ctx, tx.Later(), task.Info, "budget_pace", message, nil)
+		}
+		return tx.Flush(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("set the pace of budgets: %w", err)
+	}
+	return nil
 }
 
 // state reads when the cycle before ended, decides since when cycles have followed each other, and reads the settings.
 func (r *round) state(b *db.Batch) {
 	b.Each(func(scan db.Scan) error {
 		var now time.Time
-		var since *time.Time
+		var since, paced *time.Time
 		var settings json.RawMessage
-		if err := scan(&r.last, &since, &settings, &now); err != nil {
+		if err := scan(&r.last, &since, &paced, &settings, &now); err != nil {
 			return err
 		}
 		r.settings = workspace.Decode(settings)
+		r.paces = paced == nil || now.Sub(*paced) >= pacedEvery
 		r.watching = now
 		if r.last != nil && since != nil && now.Sub(*r.last) <= longestGap {
 			r.watching = *since
@@ -490,7 +522,7 @@ func (r *round) record(ctx context.Context, tx lane.Tx) error {
 	}
 	s := r.report
 	b.Exec(c.q.Record, r.watching, time.Since(r.began).Milliseconds(), c.Instance, clip(r.why, 255), s.Pending, s.Running, s.Healthy, s.Stale,
-		s.Assigned, s.Recovered, s.Failed)
+		s.Assigned, s.Recovered, s.Failed, r.paces)
 	tx.Release(c.Lanes, r.hold)
 	return nil
 }

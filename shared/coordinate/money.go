@@ -14,7 +14,6 @@ type money struct {
 	ledger      *budget.Ledger
 	corrections budget.Corrections
 	tiers       budget.Tiers
-	speed       budget.Pace
 	routes      map[string]budget.Routed // of the tasks that were held
 }
 
@@ -27,7 +26,7 @@ func (c *Coordinator) lock(ctx context.Context, tx Tx, of []*worker, due []candi
 // budgets reads the budgets of agents and tasks in the given way.
 func (c *Coordinator) budgets(ctx context.Context, tx Tx, read func(context.Context, budget.Tx, []budget.Cover) (*budget.Ledger, error),
 	of []*worker, due []candidate) (*money, error) {
-	m := &money{store: c.Budgets, speed: budget.Continue, routes: map[string]budget.Routed{}}
+	m := &money{store: c.Budgets, routes: map[string]budget.Routed{}}
 	if c.Budgets == nil {
 		return m, nil
 	}
@@ -43,11 +42,9 @@ func (c *Coordinator) budgets(ctx context.Context, tx Tx, read func(context.Cont
 		return nil, err
 	}
 	m.corrections = c.Budgets.Corrections(tx.Later())
-	speed := c.Budgets.PaceIn(tx.Later(), "", "") // before the lock: it sums up the usage of a day
 	if m.ledger, err = read(ctx, tx, covers); err != nil {
 		return nil, err
 	}
-	m.speed = speed()
 	return m, nil
 }
 
@@ -55,13 +52,21 @@ func (t candidate) cover() budget.Cover {
 	return budget.Cover{Task: t.ID, Milestone: t.Milestone, Project: t.Project}
 }
 
-// pace returns the tasks that may begin at the present pace of spending.
+// pace returns the tasks that may begin at the present pace of spending, whichever agent gets them.
 func (m *money) pace(due []candidate) []candidate {
-	return slices.DeleteFunc(due, func(t candidate) bool { return !m.speed.Admits(t.Priority) })
+	if m.ledger == nil {
+		return due
+	}
+	return slices.DeleteFunc(due, func(t candidate) bool { return m.ledger.Paced(t.cover(), t.Priority) != nil })
 }
 
-// limit returns how many tasks may begin at the present pace of spending.
-func (m *money) limit(n int) int { return m.speed.Slots(n) }
+// limit returns how many of n tasks may begin at the present pace of spending.
+func (m *money) limit(n int) int {
+	if m.ledger == nil {
+		return n
+	}
+	return m.ledger.Slots(n)
+}
 
 // price returns the cover of an assignment, what it is expected to use, and the model that should serve
 // it.
@@ -80,6 +85,9 @@ func (m *money) hold(a assignment) error {
 		return nil
 	}
 	cover, tokens, routed := m.price(a)
+	if refused := m.ledger.Paced(cover, a.Priority); refused != nil {
+		return refused
+	}
 	if refused := m.ledger.Hold(cover, a.ID, a.attempt(), tokens, routed.MicroUSD); refused != nil {
 		return refused
 	}
@@ -93,6 +101,9 @@ func (m *money) fits(a assignment) error {
 		return nil
 	}
 	cover, tokens, routed := m.price(a)
+	if refused := m.ledger.Paced(cover, a.Priority); refused != nil {
+		return refused
+	}
 	if refused := m.ledger.Fits(cover, tokens, routed.MicroUSD); refused != nil {
 		return refused
 	}

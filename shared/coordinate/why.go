@@ -171,9 +171,6 @@ func (c *Coordinator) prices(ctx context.Context, tx Tx, all []worker, tasks ...
 
 // afford says whether budgets hold up a task that agents could do. Each budget that does is a reason.
 func (m *money) afford(t task.Task, able []*worker) (out []task.Reason) {
-	if !m.speed.Admits(t.Priority) {
-		return []task.Reason{{Code: task.WaitsForBudget, Message: fmt.Sprintf("the workspace spends too fast (%s), and only tasks of a higher priority begin", m.speed)}}
-	}
 	told := map[string]bool{}
 	for _, w := range able {
 		refused, is := errors.AsType[*budget.RefusedError](m.fits(assignment{candidate{Task: t}, w}))
@@ -183,8 +180,11 @@ func (m *money) afford(t task.Task, able []*worker) (out []task.Reason) {
 		if level := refused.Level(); !told[level] && len(out) < maxObstacles {
 			told[level] = true
 			advice := ": wait until then, reallocate budget to it, or pause other work"
-			if refused.TooSmall {
+			switch {
+			case refused.TooSmall:
 				advice = ": allocate more to it"
+			case refused.Pace != "":
+				advice = ": wait, raise the task's priority, or allocate more to the budget"
 			}
 			out = append(out, task.Reason{Code: task.WaitsForBudget, Until: refused.Until(), Message: refused.Error() + advice})
 		}
