@@ -7,6 +7,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
+	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // circuitItem is the circuit breaker of a model, in a state other than closed.
@@ -50,11 +52,16 @@ type circuitPath struct {
 	Name string `path:"name" maxLength:"600" doc:"Its name; a / in it is %2F in a URL"`
 }
 
-// resetCircuit closes a circuit. Every process calls the model again within half a minute, when its
-// cached state has expired. It is called through lanekeeper circuits, by a person who has fixed the
-// cause.
+// resetCircuit closes a circuit. Every process calls the model again when its cached state has expired, and the
+// turns and tasks that wait for the model are tried then. It is called through lanekeeper circuits, by a person who
+// has fixed the cause.
 func (s *server) resetCircuit(ctx context.Context, in *circuitPath) (*struct{}, error) {
 	return nil, s.change(ctx, "circuit.reset", func(ctx context.Context, tx *db.Tx) error {
+		if s.Outbox != nil {
+			for _, topic := range []string{turn.Topic, worker.Topic} {
+				s.Outbox.AllDueIn(tx.Later(), topic, resilient.Noticed)
+			}
+		}
 		return s.Circuits.Reset(ctx, tx, resilient.ParseKey(in.Name))
 	}, "name", in.Name)
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/worker"
@@ -146,6 +148,32 @@ func TestWhatASwitchStoppedGoesOn(t *testing.T) {
 		}
 		if kicked != before+1 {
 			t.Error("nobody looks after them")
+		}
+	})
+}
+
+// TestWhatWaitsForAModelGoesOn: when a person resets the circuit of a model, the turns and tasks that wait for the
+// model are due as soon as every process has noticed.
+func TestWhatWaitsForAModelGoesOn(t *testing.T) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, func(d *api.Deps) { d.Outbox = d.Approvals.Outbox })
+		if _, err := w.Circuits.Failed(t.Context(), w.Workspace, resilient.Key{Provider: "openai"}, llm.ClassBilling, 0); err != nil {
+			t.Fatal(err)
+		}
+		var b db.Batch
+		topics := []string{turn.Topic, worker.Topic}
+		for _, topic := range topics {
+			w.Outbox.Enqueue(t.Context(), &b, outbox.Row{Kind: outbox.Kick, Topic: topic, Key: topic, Delay: time.Hour, Trace: w.Traces.New(trace.Webhook)})
+		}
+		if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+		w.must(t, 204, http.MethodDelete, "/api/v1/circuits/openai%2F", "", nil)
+		e.Skew.Advance(resilient.Noticed)
+		b = db.Batch{}
+		due := w.Outbox.Due(&b, topics...)
+		if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil || *due != len(topics) {
+			t.Errorf("%d of %d rows are due, %v", *due, len(topics), err)
 		}
 	})
 }

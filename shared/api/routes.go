@@ -399,7 +399,7 @@ func routes(s *server) []route {
 		{method: get, path: v1 + "/circuits", id: "list-circuits", least: auth.Member, handler: typed(s.listCircuits),
 			caller: "lanekeeper circuits, scripts", summary: "The models that are not asked for now, or on trial, and why"},
 		{method: http.MethodDelete, path: v1 + "/circuits/{name}", id: "reset-circuit", least: auth.Admin, handler: typed(s.resetCircuit), refusals: []int{404},
-			caller: "lanekeeper circuits, scripts", summary: "Have a model asked again, within half a minute: what was wrong is put right"},
+			caller: "lanekeeper circuits, scripts", summary: "Have a model asked again, within seconds: what was wrong is put right"},
 
 		{method: get, path: v1 + "/budgets", id: "list-budgets", least: auth.Member, handler: typed(s.listBudgets),
 			caller: "the Engine Room, scripts", summary: "The budgets, the latest made first"},

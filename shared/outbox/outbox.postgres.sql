@@ -66,12 +66,12 @@ SELECT CAST($1 AS uuid), r.id, r.kind, r.topic, r.key, r.order_key, r.seq, CAST(
          status text, max_attempts integer, delay bigint, ttl bigint, trace_id text, execution_id uuid, receiver text)
 ON CONFLICT (workspace_id, key) DO NOTHING;
 
--- name: AllDueNow
+-- name: AllDueIn
 -- Rows that others have locked are not waited for.
-UPDATE outbox SET due_at = lk_now(), updated_at = lk_now()
+UPDATE outbox SET due_at = lk_plus(lk_now(), $4), updated_at = lk_now()
  WHERE workspace_id = $1
    AND id IN (SELECT o.id FROM outbox o
-               WHERE o.workspace_id = $1 AND o.topic = $2 AND o.status = 'ready' AND o.due_at > (SELECT lk_now())
+               WHERE o.workspace_id = $1 AND o.topic = $2 AND o.status = 'ready' AND o.due_at > lk_plus((SELECT lk_now()), $4)
                ORDER BY o.due_at
                LIMIT $3 FOR UPDATE SKIP LOCKED);
 

@@ -67,11 +67,11 @@ SELECT $1, r.value ->> 'id', r.value ->> 'kind', r.value ->> 'topic', r.value ->
  WHERE true
 ON CONFLICT (workspace_id, key) DO NOTHING;
 
--- name: AllDueNow
-UPDATE outbox SET due_at = lk_now(), updated_at = lk_now()
+-- name: AllDueIn
+UPDATE outbox SET due_at = lk_plus(lk_now(), $4), updated_at = lk_now()
  WHERE workspace_id = $1
    AND id IN (SELECT o.id FROM outbox o
-               WHERE o.workspace_id = $1 AND o.topic = $2 AND o.status = 'ready' AND o.due_at > (SELECT lk_now())
+               WHERE o.workspace_id = $1 AND o.topic = $2 AND o.status = 'ready' AND o.due_at > lk_plus((SELECT lk_now()), $4)
                ORDER BY o.due_at
                LIMIT $3);
 

@@ -26,7 +26,7 @@ type queries struct {
 	Revive, ReviveNow            db.Query
 	Due, Claim, End, Resend      db.Query
 	Defer, GoOn                  db.Query
-	DueNow, DueAnew, AllDueNow   db.Query
+	DueNow, DueAnew, AllDueIn   db.Query
 	Rouse, Began                 db.Query
 	Claimants, GiveBack          db.Query
 	GiveBackClaim, GiveBackRow   db.Query
@@ -128,12 +128,17 @@ func (s *Store) Withdraw(b *db.Batch, key string) { b.Exec(s.q.Withdraw, key) }
 // claim ends; a kick does so also when its handler succeeds or gives up.
 func (s *Store) DueNow(b *db.Batch, key string) { b.Exec(s.q.DueNow, key) }
 
-// maxDueNow is the largest number of rows that AllDueNow concerns.
-const maxDueNow = 1000
+// maxHurried is the largest number of rows that AllDueIn concerns.
+const maxHurried = 1000
 
 // AllDueNow adds to a batch that the rows of a topic are due at once, because the reason for which they wait
 // may be over. At most 1,000 of them are, those that are due first.
-func (s *Store) AllDueNow(b *db.Batch, topic string) { b.Exec(s.q.AllDueNow, topic, maxDueNow) }
+func (s *Store) AllDueNow(b *db.Batch, topic string) { s.AllDueIn(b, topic, 0) }
+
+// AllDueIn is AllDueNow after a delay.
+func (s *Store) AllDueIn(b *db.Batch, topic string, delay time.Duration) {
+	b.Exec(s.q.AllDueIn, topic, maxHurried, delay.Milliseconds())
+}
 
 // Rouse adds to a batch that the rows of the keys are due at once, as DueNow does, also those that have ended. It adds
 // no row. It is for kicks: a message could be sent twice.

@@ -13,6 +13,8 @@ import (
 const (
 	// fresh is how long a circuit that was read from the database stays valid.
 	fresh = 30 * time.Second
+	// Noticed is how long it does if it is not closed, so that a reset is noticed after it.
+	Noticed = 2 * time.Second
 	// databaseLimit is the timeout of a statement about a circuit. A call must not wait long for
 	// it.
 	databaseLimit = 2 * time.Second
@@ -74,7 +76,12 @@ func (b *breaker) read(ctx context.Context, targets []target) {
 	var keys []Key
 	b.mu.Lock()
 	for _, t := range targets {
-		if s, known := b.seen[t.key]; !known || now.Sub(s.at) >= fresh {
+		s, known := b.seen[t.key]
+		valid := fresh
+		if s.State != Closed {
+			valid = Noticed
+		}
+		if !known || now.Sub(s.at) >= valid {
 			keys = append(keys, t.key)
 		}
 	}

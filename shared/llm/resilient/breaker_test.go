@@ -230,7 +230,7 @@ func TestAResetIsNoticed(t *testing.T) {
 		}
 		_, err = m.Generate(t.Context(), request, nil)
 		refused(t, err, llm.ClassBilling, time.Hour)
-		p.later.Add(int64(31 * time.Second))
+		p.later.Add(int64(resilient.Noticed))
 		if resp, err := m.Generate(t.Context(), request, nil); err != nil || resp.Text != "hi" {
 			t.Errorf("got %+v, %v", resp, err)
 		}

@@ -122,7 +122,7 @@ func (s *Store) Succeeded(ctx context.Context, ws db.Workspace, key Key, also fu
 }
 
 // Reset closes a circuit after a person has fixed the cause. It returns [db.ErrNoRows] if there is
-// nothing to reset. Models that have the circuit cached notice within half a minute.
+// nothing to reset. Models that have the circuit cached notice it after [Noticed].
 func (s *Store) Reset(ctx context.Context, tx *db.Tx, key Key) error {
 	n, err := tx.Exec(ctx, s.q.Close, key.Provider, key.Model)
 	if err == nil && n == 0 {
