@@ -46,7 +46,7 @@ const (
 	claimWithin   = 5 * time.Minute  // an assignment that its agent has not begun goes back
 	lateAfter     = 30 * time.Minute // after the estimated completion
 	warnedFor     = 10 * time.Minute // from the warning to the end of the attempt
-	silentFor     = time.Hour        // a running task whose agent never sent a heartbeat, without a report
+	silentFor     = time.Hour        // a running task whose agent never sent a heartbeat and does not claim its tasks, without a report
 	longestGap    = 90 * time.Second // between two cycles that follow each other
 	notesKept     = 30 * 24 * time.Hour
 	maxStrikes    = 3 // attempts that time out or die before a task is quarantined

@@ -35,6 +35,15 @@ UPDATE agents AS a SET
          LIMIT jsonb_array_length(CAST($2 AS jsonb))) c
  WHERE a.workspace_id = $1 AND a.id = c.id AND a.status = c.was;
 
+-- part: silence
+-- How far back the last sign of a task lies whose agent has never sent a heartbeat and is gone: one that claims its tasks
+-- was there when it did.
+CASE a.spawner WHEN 'pull' THEN a.stale_threshold_seconds * CAST(-1000 AS bigint) ELSE $5 END
+
+-- part: watched
+-- Whether it could have been heard since: cycles have followed each other for $6 milliseconds.
+coalesce(a.spawner <> 'pull' OR a.stale_threshold_seconds * CAST(1000 AS bigint) <= $6, true)
+
 -- name: LockTasks
 -- The tasks that time, an agent or a spawner has decided about, and those in the list. An array is
 -- computed once, also where the statistics know nothing of many new tasks yet. A task is late by the later of its
@@ -50,11 +59,11 @@ SELECT t.id FROM agent_tasks t
         OR w.status = 'ASSIGNED' AND w.assigned_at <= lk_plus((SELECT lk_now()), $3)
         OR w.status = 'RUNNING' AND lk_plus(w.started_at, coalesce(w.estimated_duration_minutes, 0) * CAST(60000 AS bigint)) <= lk_plus((SELECT lk_now()), $4)
            AND coalesce(w.estimated_completion_at <= lk_plus((SELECT lk_now()), $4), w.estimated_duration_minutes IS NOT NULL)
-        OR w.status = 'RUNNING' AND a.last_seen_at IS NULL AND w.updated_at <= lk_plus((SELECT lk_now()), $5)
+        OR w.status = 'RUNNING' AND a.last_seen_at IS NULL AND @watched AND w.updated_at <= lk_plus((SELECT lk_now()), @silence)
            AND NOT EXISTS (SELECT 1 FROM agent_usage_logs u
-                            WHERE u.workspace_id = $1 AND u.task_id = w.id AND u.created_at > lk_plus((SELECT lk_now()), $5))
+                            WHERE u.workspace_id = $1 AND u.task_id = w.id AND u.created_at > lk_plus((SELECT lk_now()), @silence))
            AND NOT EXISTS (SELECT 1 FROM agent_task_logs g
-                            WHERE g.workspace_id = $1 AND g.task_id = w.id AND g.created_at > lk_plus((SELECT lk_now()), $5)
+                            WHERE g.workspace_id = $1 AND g.task_id = w.id AND g.created_at > lk_plus((SELECT lk_now()), @silence)
                               AND g.attempt = w.attempt AND g.event = 'progress_update')
         OR w.status = 'RUNNING' AND a.spawner = 'builtin' AND w.updated_at <= lk_plus((SELECT lk_now()), $3)
            AND NOT EXISTS (SELECT 1 FROM outbox o
@@ -88,14 +97,14 @@ SELECT t.id, t.title, t.status, t.status_reason, t.cancelled, t.attempt, t.agent
          AND NOT EXISTS (SELECT 1 FROM executions e
                           WHERE e.workspace_id = $1 AND e.subject = 'task:' || CAST(t.id AS text) AND e.status = 'waiting'),
        n.warned_at IS NOT NULL,
-       coalesce(n.warned_at <= lk_plus(lk_now(), $6) AND t.updated_at <= lk_plus(lk_now(), $6), false)
+       coalesce(n.warned_at <= lk_plus(lk_now(), $7) AND t.updated_at <= lk_plus(lk_now(), $7), false)
          AND NOT EXISTS (SELECT 1 FROM executions e WHERE e.workspace_id = $1 AND e.subject = 'task:' || CAST(t.id AS text)
-                            AND e.status = 'running' AND e.updated_at > lk_plus(lk_now(), $6)),
-       a.last_seen_at IS NULL AND t.updated_at <= lk_plus(lk_now(), $5)
+                            AND e.status = 'running' AND e.updated_at > lk_plus(lk_now(), $7)),
+       a.last_seen_at IS NULL AND @watched AND t.updated_at <= lk_plus(lk_now(), @silence)
          AND NOT EXISTS (SELECT 1 FROM agent_usage_logs u
-                          WHERE u.workspace_id = $1 AND u.task_id = t.id AND u.created_at > lk_plus(lk_now(), $5))
+                          WHERE u.workspace_id = $1 AND u.task_id = t.id AND u.created_at > lk_plus(lk_now(), @silence))
          AND NOT EXISTS (SELECT 1 FROM agent_task_logs g
-                          WHERE g.workspace_id = $1 AND g.task_id = t.id AND g.created_at > lk_plus(lk_now(), $5)
+                          WHERE g.workspace_id = $1 AND g.task_id = t.id AND g.created_at > lk_plus(lk_now(), @silence)
                             AND g.attempt = t.attempt AND g.event = 'progress_update'),
        coalesce(a.spawner = 'builtin', false) AND t.updated_at <= lk_plus(lk_now(), $3)
          AND NOT EXISTS (SELECT 1 FROM outbox o

@@ -32,6 +32,15 @@ UPDATE agents AS a SET
  WHERE a.workspace_id = $1 AND a.id = c.id AND a.status = c.was
    AND a.id IN (SELECT i.value ->> 'id' FROM json_each($2) i);
 
+-- part: silence
+-- How far back the last sign of a task lies whose agent has never sent a heartbeat and is gone: one that claims its tasks
+-- was there when it did.
+CASE a.spawner WHEN 'pull' THEN a.stale_threshold_seconds * CAST(-1000 AS bigint) ELSE $5 END
+
+-- part: watched
+-- Whether it could have been heard since: cycles have followed each other for $6 milliseconds.
+coalesce(a.spawner <> 'pull' OR a.stale_threshold_seconds * CAST(1000 AS bigint) <= $6, true)
+
 -- name: LockTasks
 SELECT t.id FROM agent_tasks t
  WHERE t.workspace_id = $1 AND t.id IN (
@@ -41,11 +50,11 @@ SELECT t.id FROM agent_tasks t
         OR w.status = 'ASSIGNED' AND w.assigned_at <= lk_plus((SELECT lk_now()), $3)
         OR w.status = 'RUNNING' AND lk_plus(w.started_at, coalesce(w.estimated_duration_minutes, 0) * CAST(60000 AS bigint)) <= lk_plus((SELECT lk_now()), $4)
            AND coalesce(w.estimated_completion_at <= lk_plus((SELECT lk_now()), $4), w.estimated_duration_minutes IS NOT NULL)
-        OR w.status = 'RUNNING' AND a.last_seen_at IS NULL AND w.updated_at <= lk_plus((SELECT lk_now()), $5)
+        OR w.status = 'RUNNING' AND a.last_seen_at IS NULL AND @watched AND w.updated_at <= lk_plus((SELECT lk_now()), @silence)
            AND NOT EXISTS (SELECT 1 FROM agent_usage_logs u
-                            WHERE u.workspace_id = $1 AND u.task_id = w.id AND u.created_at > lk_plus((SELECT lk_now()), $5))
+                            WHERE u.workspace_id = $1 AND u.task_id = w.id AND u.created_at > lk_plus((SELECT lk_now()), @silence))
            AND NOT EXISTS (SELECT 1 FROM agent_task_logs g
-                            WHERE g.workspace_id = $1 AND g.task_id = w.id AND g.created_at > lk_plus((SELECT lk_now()), $5)
+                            WHERE g.workspace_id = $1 AND g.task_id = w.id AND g.created_at > lk_plus((SELECT lk_now()), @silence)
                               AND g.attempt = w.attempt AND g.event = 'progress_update')
         OR w.status = 'RUNNING' AND a.spawner = 'builtin' AND w.updated_at <= lk_plus((SELECT lk_now()), $3)
            AND NOT EXISTS (SELECT 1 FROM outbox o
@@ -75,14 +84,14 @@ SELECT t.id, t.title, t.status, t.status_reason, t.cancelled, t.attempt, t.agent
          AND coalesce(t.estimated_completion_at <= lk_plus(lk_now(), $4), t.estimated_duration_minutes IS NOT NULL), false)
          AND NOT EXISTS (SELECT 1 FROM executions e WHERE e.workspace_id = $1 AND e.subject = 'task:' || t.id AND e.status = 'waiting'),
        n.warned_at IS NOT NULL,
-       coalesce(n.warned_at <= lk_plus(lk_now(), $6) AND t.updated_at <= lk_plus(lk_now(), $6), false)
+       coalesce(n.warned_at <= lk_plus(lk_now(), $7) AND t.updated_at <= lk_plus(lk_now(), $7), false)
          AND NOT EXISTS (SELECT 1 FROM executions e WHERE e.workspace_id = $1 AND e.subject = 'task:' || t.id
-                            AND e.status = 'running' AND e.updated_at > lk_plus(lk_now(), $6)),
-       a.last_seen_at IS NULL AND t.updated_at <= lk_plus(lk_now(), $5)
+                            AND e.status = 'running' AND e.updated_at > lk_plus(lk_now(), $7)),
+       a.last_seen_at IS NULL AND @watched AND t.updated_at <= lk_plus(lk_now(), @silence)
          AND NOT EXISTS (SELECT 1 FROM agent_usage_logs u
-                          WHERE u.workspace_id = $1 AND u.task_id = t.id AND u.created_at > lk_plus(lk_now(), $5))
+                          WHERE u.workspace_id = $1 AND u.task_id = t.id AND u.created_at > lk_plus(lk_now(), @silence))
          AND NOT EXISTS (SELECT 1 FROM agent_task_logs g
-                          WHERE g.workspace_id = $1 AND g.task_id = t.id AND g.created_at > lk_plus(lk_now(), $5)
+                          WHERE g.workspace_id = $1 AND g.task_id = t.id AND g.created_at > lk_plus(lk_now(), @silence)
                             AND g.attempt = t.attempt AND g.event = 'progress_update'),
        coalesce(a.spawner = 'builtin', false) AND t.updated_at <= lk_plus(lk_now(), $3)
          AND NOT EXISTS (SELECT 1 FROM outbox o

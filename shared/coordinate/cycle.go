@@ -102,6 +102,7 @@ type round struct {
 	last     *time.Time // when the cycle before ended
 	paces    bool       // this round sets the pace of budgets
 	watching time.Time
+	watched  time.Duration // since then
 	settings workspace.Settings
 }
 
@@ -160,6 +161,7 @@ func (r *round) state(b *db.Batch) {
 		if r.last != nil && since != nil && now.Sub(*r.last) <= longestGap {
 			r.watching = *since
 		}
+		r.watched = now.Sub(r.watching)
 		return nil
 	}, r.c.q.State).MustFind()
 }
@@ -219,7 +221,8 @@ func (r *round) decide(ctx context.Context, tx Tx, v verdict, orders []command, 
 	}
 	claim, late, silent, idle := -claimWithin.Milliseconds(), -lateAfter.Milliseconds(), -silentFor.Milliseconds(), -warnedFor.Milliseconds()
 	var locked []string
-	if err := tx.Each(ctx, db.Column(&locked), c.q.LockTasks, db.Encode(distinct(list)), claim, late, silent); err != nil {
+	watched := r.watched.Milliseconds()
+	if err := tx.Each(ctx, db.Column(&locked), c.q.LockTasks, db.Encode(distinct(list)), claim, late, silent, watched); err != nil {
 		return nil, err
 	}
 	if len(locked) == 0 {
@@ -227,7 +230,7 @@ func (r *round) decide(ctx context.Context, tx Tx, v verdict, orders []command, 
 	}
 	var found []doubt
 	var waiting []edge
-	tx.Later().Each(doubts(&found), c.q.Doubtful, db.Encode(locked), claim, late, silent, idle)
+	tx.Later().Each(doubts(&found), c.q.Doubtful, db.Encode(locked), claim, late, silent, watched, idle)
 	if err := tx.Each(ctx, edges(&waiting), c.q.WaitingOf, db.Encode(locked)); err != nil {
 		return nil, err
 	}

@@ -456,6 +456,34 @@ func TestASilentTaskIsRecovered(t *testing.T) {
 	})
 }
 
+// TestAClaimIsASignOfLife of an agent that sends no heartbeats: it loses the task as soon as it has been silent for its
+// threshold, and no sooner after a gap between cycles.
+func TestAClaimIsASignOfLife(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.register(t, agent.Agent{Name: "claims", StaleSeconds: 180})[0]
+		w.exec(t, w.q.Unseen, a)
+		w.create(t, draft("claimed"))
+		id := w.claim(t, a).ID
+		if r := w.pass(t, 2*time.Minute, nil); r.Recovered != 0 {
+			t.Fatalf("after two minutes: %+v", r)
+		}
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, _, err := w.tasks.Advance(ctx, tx, task.Report{Task: id, Attempt: 1, Actor: "agent:" + a, Agent: a}, task.Progress{Percent: new(0)})
+			return err
+		})
+		if r := w.pass(t, 2*time.Minute, nil); r.Recovered != 0 {
+			t.Fatalf("two minutes after a report: %+v", r)
+		}
+		w.Skew.Advance(time.Hour)
+		if r := w.cycle(t); r.Recovered != 0 {
+			t.Errorf("after an hour without a cycle: %+v", r)
+		}
+		if r := w.pass(t, 4*time.Minute, nil); r.Recovered != 1 || w.get(t, id).LastError != "agent_silent" {
+			t.Errorf("after four minutes of silence: %+v", r)
+		}
+	})
+}
+
 // TestAReportOfUsageBreaksTheSilence of an agent that sends no heartbeats.
 func TestAReportOfUsageBreaksTheSilence(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {

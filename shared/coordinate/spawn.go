@@ -239,7 +239,7 @@ func (c *Coordinator) change(ctx context.Context, tx Tx, id string, attempt int,
 	claim, late, silent, idle := -claimWithin.Milliseconds(), -lateAfter.Milliseconds(), -silentFor.Milliseconds(), -warnedFor.Milliseconds()
 	var found []doubt
 	tx.Later().Exec(c.q.LockThese, list)
-	if err := tx.Each(ctx, doubts(&found), c.q.Doubtful, list, claim, late, silent, idle); err != nil {
+	if err := tx.Each(ctx, doubts(&found), c.q.Doubtful, list, claim, late, silent, 0, idle); err != nil {
 		return err
 	}
 	if len(found) == 0 || found[0].Status != task.Assigned || found[0].Attempt != attempt {

@@ -183,7 +183,7 @@ type Progress struct {
 }
 
 // Advance stores the progress of an attempt, and reports whether anything was written. Where nothing differs, that is
-// one line of the log every ten minutes, a sign of life of an agent that sends no heartbeats. Errors: [db.ErrNoRows], [StaleError], [StatusError],
+// a line of the log now and then, a sign of life of an agent that sends no heartbeats. Errors: [db.ErrNoRows], [StaleError], [StatusError],
 // [problem.InvalidError].
 func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task, bool, error) {
 	bad := &problem.InvalidError{}
@@ -222,12 +222,11 @@ func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task,
 	return is, err == nil, err
 }
 
-// still logs that an attempt is where it was, unless that was logged in the last ten minutes or the task has changed
-// since, and reports whether it did. The coordinator takes an attempt for lost after a longer silence.
+// still logs that an attempt is where it was, unless that was logged lately or the task has just changed, and reports whether it did. The coordinator takes an attempt for lost after a longer silence.
 func (s *Store) still(ctx context.Context, tx Tx, t Task, actor string) (Task, bool, error) {
 	lately := !t.rests
 	if !lately {
-		if err := tx.Each(ctx, func(scan db.Scan) error { return scan(&lately) }, s.q.HeardLately, t.ID, t.Attempt); err != nil {
+		if err := tx.Each(ctx, func(scan db.Scan) error { return scan(&lately) }, s.q.HeardLately, t.ID, t.Attempt, db.Null(t.Agent)); err != nil {
 			return Task{}, false, fmt.Errorf("look when an attempt was heard of: %w", err)
 		}
 	}

@@ -102,7 +102,7 @@ type Task struct {
 	FailedAt    *time.Time
 
 	due   bool // the time of NextAttemptAt has come
-	rests bool // nothing of it has changed for ten minutes
+	rests bool // nothing of it has changed for a second
 }
 
 // Legal lists the statuses that the task may change to now: an aborted task returns to PENDING only

@@ -4,7 +4,7 @@ t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.cancelle
        t.retry_backoff_seconds, t.next_attempt_at, t.last_error, t.summary, t.metadata, t.checkpoint_version, t.tags, t.project_id,
        t.milestone_id, t.thread_id, t.trust = 'outside', t.version, t.created_by, t.created_at, t.updated_at, t.assigned_at, t.started_at,
        t.completed_at, t.failed_at, coalesce(t.next_attempt_at <= lk_now(), false),
-       t.updated_at <= lk_plus(lk_now(), -600000)
+       t.updated_at <= lk_plus(lk_now(), -1000)
 
 -- part: dependsOn
 (SELECT string_agg(CAST(d.depends_on AS text), ',' ORDER BY d.depends_on)
@@ -137,9 +137,14 @@ SELECT agent_id, session_key FROM agent_task_attempts
  WHERE workspace_id = $1 AND task_id = $2 AND number = $3 AND ended_at > lk_plus(lk_now(), 0 - CAST($4 AS bigint));
 
 -- name: HeardLately
--- Whether it was logged in the last ten minutes how far an attempt is.
+-- Whether it was logged lately how far an attempt is: in the last ten minutes, or in a third of the time after which its
+-- agent counts as gone, where reports are all that is heard of it.
 SELECT EXISTS (SELECT 1 FROM agent_task_logs
-                WHERE workspace_id = $1 AND task_id = $2 AND created_at > (SELECT lk_plus(lk_now(), -600000))
+                WHERE workspace_id = $1 AND task_id = $2
+                  AND created_at > (SELECT lk_plus(lk_now(), coalesce((
+                        SELECT CASE WHEN a.stale_threshold_seconds < 1800 THEN a.stale_threshold_seconds * -333 ELSE -600000 END
+                          FROM agents a
+                         WHERE a.workspace_id = $1 AND a.id = $4 AND a.spawner = 'pull' AND a.last_seen_at IS NULL), -600000)))
                   AND attempt = $3 AND event = 'progress_update');
 
 -- name: NoteCheckpoint

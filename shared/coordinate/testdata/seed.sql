@@ -4,6 +4,9 @@ UPDATE agents SET last_seen_at = lk_now(), health = 'healthy',
          SELECT 1 FROM agent_task_attempts o WHERE o.workspace_id = $1 AND o.agent_id = $2 AND o.ended_at IS NULL) THEN 'WORKING' ELSE 'IDLE' END ELSE status END
  WHERE workspace_id = $1 AND id = $2;
 
+-- name: Unseen
+UPDATE agents SET last_seen_at = NULL WHERE workspace_id = $1 AND id = $2;
+
 -- name: BeatAll
 UPDATE agents SET last_seen_at = lk_now(), health = 'healthy' WHERE workspace_id = $1 AND terminated_at IS NULL;
 
