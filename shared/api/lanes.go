@@ -21,6 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // laneItem is a hold on a lane.
@@ -155,9 +156,13 @@ func (in LanePath) name() (lane.Name, error) {
 
 // waiter is a holder that waits for a lane.
 type waiter struct {
-	Holder string    `json:"holder"`
-	Since  time.Time `json:"since"`
+	Holder      string    `json:"holder" doc:"Who waits; of a turn its trace"`
+	Since       time.Time `json:"since"`
+	ExecutionID string    `json:"executionId,omitempty" doc:"The turn that stands in line"`
 }
+
+// inLine is how many turns in line an explanation lists.
+const inLine = 20
 
 // explanation says why a lane is free or held, as text and as data.
 type explanation struct {
@@ -173,7 +178,7 @@ type explanation struct {
 	Doing       string      `json:"doing,omitempty" doc:"What the holder is at"`
 	ExecutionID string      `json:"executionId,omitempty"`
 	TraceID     string      `json:"traceId,omitempty"`
-	Waiting     []waiter    `json:"waiting" nullable:"false" doc:"The first to have said that it waits"`
+	Waiting     []waiter    `json:"waiting" nullable:"false" doc:"The first to have said that it waits, else the turns that stand in line"`
 }
 
 // doing describes the current work of an execution. It returns an empty text if that cannot be
@@ -202,6 +207,18 @@ func (s *server) explainLane(ctx context.Context, in *LanePath) (*answer[explana
 		return nil, err
 	}
 	e := explanation{Lane: name, Held: told.Held, Summary: told.Summary, Waiting: []waiter{}}
+	if told.WantedAt == nil {
+		turns, err := s.Runs.OpenIn(ctx, workspace(ctx), turn.LineOf(name), told.Execution, inLine)
+		if err != nil {
+			return nil, err
+		}
+		for i, t := range turns {
+			e.Waiting = append(e.Waiting, waiter{string(t.Trace), t.CreatedAt.UTC(), t.ID})
+			if i == 0 {
+				e.Summary += fmt.Sprintf("; the turn %s is the first in line", t.Trace)
+			}
+		}
+	}
 	if !told.Held {
 		return answered(e), nil
 	}
@@ -209,7 +226,7 @@ func (s *server) explainLane(ctx context.Context, in *LanePath) (*answer[explana
 	e.Holder, e.Fence, e.LockedAt, e.ExpiresAt = l.Holder, l.Fence, &l.LockedAt, &l.ExpiresAt
 	e.AgeMS, e.RemainingMS, e.Doing, e.ExecutionID, e.TraceID = l.AgeMS, l.RemainingMS, doing, l.ExecutionID, l.TraceID
 	if l.WantedAt != nil {
-		e.Waiting = append(e.Waiting, waiter{l.WantedBy, *l.WantedAt})
+		e.Waiting = append(e.Waiting, waiter{Holder: l.WantedBy, Since: *l.WantedAt})
 	}
 	return answered(e), nil
 }
@@ -349,7 +366,9 @@ type forceInput struct {
 }
 
 // forceReleaseLane ends another holder's hold on a lane. In the same transaction it records who did
-// so, why, and whose hold it was. It is called by the Engine Room and by lanekeeper locks release.
+// so, why, and whose hold it was. The execution that had the lane loses its own, too, so that another process
+// continues it at once: the turns behind it would wait for it for as long as its hold lasts. It is called by the
+// Engine Room and by lanekeeper locks release.
 func (s *server) forceReleaseLane(ctx context.Context, in *forceInput) (*answer[releaseAnswer], error) {
 	name, err := in.name()
 	if err != nil {
@@ -359,6 +378,14 @@ func (s *server) forceReleaseLane(ctx context.Context, in *forceInput) (*answer[
 	begun := s.Clock()
 	var released bool
 	err = s.DB.Tx(ctx, by.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		before := s.Lanes.PeekIn(tx.Later(), name)
+		if err := tx.Flush(ctx); err != nil {
+			return err
+		}
+		worked := lane.Execution(before.Execution)
+		if before.Held() && before.Execution != "" && worked < name { // lanes are locked in the order of their names
+			s.Lanes.ForceReleaseIn(tx.Later(), worked)
+		}
 		if in.Body.Fence != nil {
 			if err := s.Lanes.ForceReleaseHold(ctx, tx, name, *in.Body.Fence); err != nil {
 				return err
@@ -366,6 +393,14 @@ func (s *server) forceReleaseLane(ctx context.Context, in *forceInput) (*answer[
 			released = true
 		} else if released, err = s.Lanes.ForceRelease(ctx, tx, name); err != nil {
 			return err
+		}
+		if before.Held() && before.Execution != "" {
+			if worked > name {
+				s.Lanes.ForceReleaseIn(tx.Later(), worked)
+			}
+			if s.Outbox != nil {
+				turn.GoOn(s.Outbox, tx.Later(), before.Execution)
+			}
 		}
 		// ForceRelease has locked the row, which still names the former holder.
 		row := s.Lanes.PeekIn(tx.Later(), name)

@@ -15,10 +15,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 type held struct {
@@ -243,13 +247,14 @@ func TestListLanes(t *testing.T) {
 	})
 }
 
+type why struct {
+	Lane, Summary, Holder, TraceID string
+	Held                           bool
+	Fence, RemainingMS             int64
+	Waiting                        []struct{ Holder, Since string }
+}
+
 func TestExplainLane(t *testing.T) {
-	type why struct {
-		Lane, Summary, Holder, TraceID string
-		Held                           bool
-		Fence, RemainingMS             int64
-		Waiting                        []struct{ Holder, Since string }
-	}
 	onEach(t, func(t *testing.T, w *world) {
 		var free why
 		w.must(t, 200, http.MethodGet, lanes("x", "why"), "", &free)
@@ -280,6 +285,54 @@ func TestExplainLane(t *testing.T) {
 		w.must(t, 200, http.MethodGet, lanes("x", "why"), "", &free)
 		if free.Held || !strings.Contains(free.Summary, "agent-7") {
 			t.Errorf("%+v", free)
+		}
+	})
+}
+
+// TestAForcedReleaseOfATurnsLane tells who stands in line, ends the turn's own hold with the other one, and has another
+// process continue the turn.
+func TestAForcedReleaseOfATurnsLane(t *testing.T) {
+	dbtest.Both(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, func(d *api.Deps) { d.Outbox = d.Approvals.Outbox })
+		begin := func() execution.Execution {
+			e := execution.Execution{
+				ID: ids(), Agent: activity.Operator, Surface: trace.Operate, Trace: w.Traces.New(trace.Operate), Attempt: 1,
+				Input: json.RawMessage(`{"task":"turn"}`),
+			}
+			e.Subject = lane.Execution(e.ID)
+			own, err := w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: e.Subject, Holder: "someone"})
+			if err == nil {
+				err = w.Lanes.InHold(t.Context(), own, func(ctx context.Context, tx lane.Tx) error {
+					w.Approvals.Outbox.Enqueue(trace.With(ctx, e.Trace), tx.Later(), turn.KickFor(e, time.Hour))
+					return w.Runs.Start(tx, e)
+				})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		frozen, next := begin(), begin()
+		at := trace.WithExecution(trace.With(t.Context(), frozen.Trace), frozen.ID)
+		if _, err := w.Lanes.Acquire(at, lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "frozen"}); err != nil {
+			t.Fatal(err)
+		}
+		var taken why
+		got := w.must(t, 200, http.MethodGet, lanes("operate", "why"), "", &taken)
+		if len(taken.Waiting) != 1 || taken.Waiting[0].Holder != string(next.Trace) || !strings.Contains(taken.Summary, string(next.Trace)) {
+			t.Errorf("%s", got.body)
+		}
+		var did struct{ Released bool }
+		if w.must(t, 200, http.MethodPost, lanes("operate", "force-release"), `{"reason":"it hangs"}`, &did); !did.Released {
+			t.Error("nothing was released")
+		}
+		if own, err := w.Lanes.Peek(t.Context(), w.Workspace, frozen.Subject); err != nil || own.Held() {
+			t.Errorf("the turn is still worked on: %+v, %v", own, err)
+		}
+		var b db.Batch
+		due := w.Approvals.Outbox.Due(&b, turn.Topic)
+		if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil || *due != 1 {
+			t.Errorf("%d turns go on, %v", *due, err)
 		}
 	})
 }

@@ -100,7 +100,7 @@ type queries struct {
 	List                              db.Query
 	Cancel, CancelAgain               db.Query
 	Ahead, InLine, Wake, StepsOfTrace db.Query
-	Joinable, Join                    db.Query
+	Joinable, Join, Line              db.Query
 	SpentIn, SpentAt                  db.Query
 	Begin, Seize, Await               db.Query
 	SealedInput                       db.Query

@@ -199,6 +199,16 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
  ORDER BY e.created_at, e.id
  LIMIT $6;
 
+-- name: Line
+-- Lists executions of a line that are open and wait for no person.
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+       persona, persona_version, created_at, updated_at, ended_at
+  FROM executions e
+ WHERE e.workspace_id = $1 AND e.subject IS NOT NULL AND e.status IN ('running', 'parked')
+   AND e.input ->> 'task' = $3 AND coalesce(e.input ->> 'lane', 'operate') = $2 AND e.id <> $4
+ ORDER BY e.created_at, e.id
+ LIMIT $5;
+
 -- part: leftOfBudgets
 -- The fewest tokens that a budget of the workspace, or of the agents $5 and $6, has left: 0 of one that is used up.
 (SELECT coalesce(min(CASE b.threshold WHEN 100 THEN 0 ELSE b.allocated - b.consumed END), 9223372036854775807)

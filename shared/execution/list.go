@@ -115,6 +115,15 @@ func (s *Store) InLine(b *db.Batch, l Line, id string) *bool {
 	return open
 }
 
+// OpenIn reads the executions of a line that are open and wait for no person, except one, the first of the line
+// first, at most limit.
+func (s *Store) OpenIn(ctx context.Context, ws db.Workspace, l Line, except string, limit int) (found []Execution, err error) {
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.Line, l.Lane, l.Task, cmp.Or(except, db.LastID), limit); err != nil {
+		return nil, fmt.Errorf("read who stands in line: %w", err)
+	}
+	return found, nil
+}
+
 // Joinable adds to a batch a read of the executions of a line, the oldest first, that have taken no
 // step yet and whose input names the strategy multitask, except id.
 func (s *Store) Joinable(b *db.Batch, l Line, multitask, id string) *[]Execution {

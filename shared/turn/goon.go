@@ -181,7 +181,10 @@ func stillHalted(e execution.Execution, out work.Outcome) error {
 }
 
 // GoOn adds to a batch that the turn of a dead process continues at once.
-func (r *Runner) GoOn(b *db.Batch, execution string) { r.Outbox.DueNow(b, kickOf(execution)) }
+func (r *Runner) GoOn(b *db.Batch, execution string) { GoOn(r.Outbox, b, execution) }
+
+// GoOn is [Runner.GoOn] for who has no runner.
+func GoOn(rows *outbox.Store, b *db.Batch, execution string) { rows.DueNow(b, kickOf(execution)) }
 
 // KeepPlaces adds to a batch that overdue turns, which no process has continued, keep their places
 // in line.

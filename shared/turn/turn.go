@@ -211,8 +211,13 @@ func (r *Runner) askedOf(e execution.Execution) (a asked, ok bool) {
 
 // line returns the line in which the turn waits.
 func (k Kind) line(of lane.Name) execution.Line {
-	return execution.Line{Lane: of, Task: talking, Topic: Topic, Waits: k.Waits}
+	l := LineOf(of)
+	l.Waits = k.Waits
+	return l
 }
+
+// LineOf returns the line of the turns that need a lane.
+func LineOf(of lane.Name) execution.Line { return execution.Line{Lane: of, Task: talking, Topic: Topic} }
 
 func (s *turn) line() execution.Line { return s.kind.line(s.Lane) }
 

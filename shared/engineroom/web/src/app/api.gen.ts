@@ -1320,6 +1320,7 @@ export interface WaitedItem {
 }
 
 export interface Waiter {
+  executionId?: string;
   holder: string;
   since: string;
 }
