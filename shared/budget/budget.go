@@ -129,6 +129,7 @@ type RefusedError struct {
 	Remaining int64
 	Money     bool // Remaining is money, in millionths of a dollar
 	TooSmall  bool // a whole period's is not enough
+	Others    bool // there is enough, and live reservations of others have it
 	Pace      Pace // not empty: there is enough, and it is spent too fast for work of that priority
 	FreesAt   time.Time
 }

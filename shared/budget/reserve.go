@@ -174,8 +174,7 @@ func (r Request) grant(over []Budget, p price) (int64, error) {
 	}
 	refused := &RefusedError{Scope: least.Scope, ScopeID: least.ScopeID, Remaining: max(0, output+r.Input), FreesAt: least.End}
 	if least.lapse != nil && r.room(*least, p, least.Tokens.Allocated-least.Tokens.Consumed, least.MicroUSD.Allocated-least.MicroUSD.Consumed) >= need {
-		// Live reservations of others use the rest.
-		refused.FreesAt = slices.MinFunc([]time.Time{least.End, *least.lapse}, time.Time.Compare)
+		refused.Others, refused.FreesAt = true, slices.MinFunc([]time.Time{least.End, *least.lapse}, time.Time.Compare)
 	}
 	return 0, refused
 }

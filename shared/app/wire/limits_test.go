@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -67,6 +68,48 @@ func TestASpentBudgetIsNamed(t *testing.T) {
 	spent, _ := errors.AsType[*reason.SpentError](err)
 	if spent == nil || spent.Why != "the budget of the workspace is used up until 2999-01-02 03:04 UTC" {
 		t.Errorf("it says %v", err)
+	}
+}
+
+// TestACallWaitsForWhatOthersHaveReserved: calls that a budget can pay one after the other are all made.
+func TestACallWaitsForWhatOthersHaveReserved(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	a, core := agentOf(t, e, "http://127.0.0.1:9/v1", "claude-opus-4", io.Discard)
+	err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		_, err := a.Budgets.Create(ctx, tx, budget.Budget{
+			Scope: budget.Global, Tokens: budget.Account{Allocated: 9000}, CreatedBy: "ada", Start: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour),
+		})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	reserve := func() (reason.Settle, error) {
+		_, settle, err := a.Reason.Meter.Reserve(ctx, reason.Cost{
+			Workspace: e.Workspace, Agent: activity.Operator, Surface: trace.Chat, Execution: core.IDs(), Trace: core.Traces.New(trace.Chat),
+			Model: a.Reason.ModelID, Input: 8000, Output: 1000,
+		})
+		return settle, err
+	}
+	first, err := reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, done := e.DB.Transactions(), make(chan error, 1)
+	go func() {
+		_, err := reserve()
+		done <- err
+	}()
+	for len(done) == 0 && e.DB.Transactions() < before+2 { // until it has been refused once
+		runtime.Gosched()
+	}
+	if _, err := first(ctx, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("the second call: %v", err)
 	}
 }
 

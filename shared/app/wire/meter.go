@@ -3,9 +3,11 @@ package wire
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/observe"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -37,6 +39,28 @@ func budgetOf(scope budget.Scope, id string) string {
 	return "the budget of " + string(scope) + " " + id
 }
 
+// patience is how long a call waits for what others have reserved: they use a part of it, and end soon.
+const patience = 15 * time.Second
+
+// reserve is [budget.Store.Reserve] for a call that waits while the budgets have enough, and calls of others have
+// reserved it.
+func (m meter) reserve(ctx context.Context, ws db.Workspace, req budget.Request) (budget.Reservation, error) {
+	deadline, bounded := ctx.Deadline()
+	until := time.Now().Add(min(patience, time.Until(deadline)/2))
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		r, err := m.budgets.Reserve(ctx, ws, req)
+		refused, ok := errors.AsType[*budget.RefusedError](err)
+		if !ok || !refused.Others || !bounded || time.Now().After(until) {
+			return r, err
+		}
+		select {
+		case <-time.After(wait/2 + rand.N(wait)): //nolint:gosec // spreads retries, keeps no secret
+		case <-ctx.Done():
+			return r, err
+		}
+	}
+}
+
 func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
 	if c.Task != "" {
 		return m.attempt(ctx, c)
@@ -51,10 +75,13 @@ func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 	if c.Unbudgeted && c.Day == 0 && !c.Priced {
 		r, err = m.budgets.Grant(req)
 	} else {
-		r, err = m.budgets.Reserve(ctx, c.Workspace, req)
+		r, err = m.reserve(ctx, c.Workspace, req)
 	}
 	if refused, ok := errors.AsType[*budget.RefusedError](err); ok {
 		why := budgetOf(refused.Scope, refused.ScopeID) + " is used up"
+		if refused.Others {
+			why = "other calls have reserved what " + budgetOf(refused.Scope, refused.ScopeID) + " has left,"
+		}
 		if !refused.FreesAt.IsZero() {
 			why += " until " + refused.FreesAt.UTC().Format("2006-01-02 15:04 UTC")
 		}
