@@ -221,6 +221,13 @@ func TestWhatOthersMayDoWhileAThreadIsParked(t *testing.T) {
 		w.mustRefuse(t, th, c, a)
 		w.Skew.Advance(2 * time.Minute)
 		w.mustLock(t, th, c, thread.Cleared)
+
+		th = w.open(t, "for a minute")
+		w.mustLock(t, th, a, thread.Acquired)
+		w.park(t, th, a, time.Minute)
+		w.mustRefuse(t, th, c, a)
+		w.Skew.Advance(time.Minute)
+		w.mustLock(t, th, c, thread.Cleared)
 	})
 }
 

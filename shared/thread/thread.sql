@@ -159,8 +159,9 @@ UPDATE threads SET execution_locked_at = lk_now()
 
 -- name: Park
 -- No effect when the person has spoken since their message $5 or, without one, since the last
--- message was sent.
-UPDATE threads SET parked_by = $3, parked_until = lk_plus(lk_now(), $4), execution_locked_at = lk_now(), updated_at = lk_now()
+-- message was sent. A parking that is shorter than the $7 milliseconds after which a lock is stale makes it stale at its end.
+UPDATE threads SET parked_by = $3, parked_until = lk_plus(lk_now(), $4), updated_at = lk_now(),
+       execution_locked_at = CASE WHEN CAST($4 AS bigint) < CAST($7 AS bigint) THEN lk_plus(lk_now(), CAST($4 AS bigint) - CAST($7 AS bigint)) ELSE lk_now() END
  WHERE workspace_id = $1 AND id = $2 AND active_execution_id = $3
    AND NOT coalesce(
      (SELECT CASE WHEN r.seq IS NOT NULL THEN m.seq > r.seq
