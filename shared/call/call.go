@@ -40,6 +40,8 @@ type Call struct {
 
 	// Begun says that an earlier attempt has recorded the beginning, so that the effect may have happened.
 	Begun bool
+	// Once says that a call which has begun is not made again, even if it has a key: its result is uncertain.
+	Once bool
 	// Tries is how often a call with a key is made while its outcome stays unknown; 0: once.
 	Tries int
 	// Again leaves a call with a key open if its outcome stays unknown: Make returns the error and

@@ -19,7 +19,7 @@ const firstPause = 100 * time.Millisecond
 // reach makes a call with an effect outside, in no transaction. If the context ends during the call, the
 // call stays open: the next attempt makes it again under its key, or records that it is uncertain.
 func (c Call) reach(ctx context.Context, took func(Result) Result) (Result, error) {
-	if c.Begun && !c.Skill.Keyed {
+	if c.Begun && (c.Once || !c.Skill.Keyed) {
 		return c.record(ctx, took(Result{Status: execution.Uncertain, Message: CutOff}))
 	}
 	if !c.Begun {

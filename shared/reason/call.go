@@ -131,7 +131,7 @@ func (r *Runner) make(ctx context.Context, job Job, s *state, v decision) error 
 	}
 	made, err := call.Make(ctx, call.Call{
 		Name: "skill", Skill: v.skill, Input: v.use, Lanes: r.Lanes, Holds: job.holds(), Limit: job.limit(v.skill), Clock: r.Clock,
-		Begun: v.begun, Tries: maxTries, Further: v.mayTake, Busy: stayedBusy, Spans: r.Spans,
+		Begun: v.begun, Once: job.Once, Tries: maxTries, Further: v.mayTake, Busy: stayedBusy, Spans: r.Spans,
 		Commit: func(ctx context.Context, holds lane.Holds, fn func(context.Context, lane.Tx) error) error {
 			return r.commit(ctx, s, holds, fn)
 		},

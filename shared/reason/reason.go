@@ -88,6 +88,8 @@ type Job struct {
 	EffectKey string
 	// Approved allows every call, because a person asked for it.
 	Approved bool
+	// Once says that a call which was cut off is not made again: its result is uncertain.
+	Once bool
 	// Guarded says that strangers are told what the model says: see [redact.Guard]. The run adds a
 	// canary to its system prompt.
 	Guarded   bool

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -138,12 +139,25 @@ func (r *Runner) goOn(ctx context.Context, ws db.Workspace, e execution.Executio
 const cutOff = "the call was cut off, and a call by hand is not made again; the trace shows how far it came"
 
 // endByHand ends a call by hand that was cut off. Its caller got no response and may repeat it, so it does not
-// continue.
+// continue. A call that had begun may have had its effect: that is recorded.
 func (r *Runner) endByHand(ctx context.Context, ws db.Workspace, e execution.Execution) (work.Outcome, error) {
 	return r.do(ctx, ws, "operate", e, work.Unit{
 		Name: "hand", Begin: resume,
-		Act: func(context.Context, reason.Job) (reason.Outcome, error) {
-			return reason.Outcome{Status: execution.Failed, Reason: cutOff}, nil
+		Act: func(ctx context.Context, job reason.Job) (out reason.Outcome, err error) {
+			if job.Journal, err = r.Runs.Journal(ctx, ws, e.ID, 0); err != nil {
+				return out, err
+			}
+			if slices.ContainsFunc(job.Journal, func(e execution.Entry) bool { return e.Kind == execution.Called }) {
+				if job.Skills, err = r.Skills(ctx, ws, e.Surface); err != nil {
+					return out, err
+				}
+				job.Once = true
+				if _, out, err = r.Reason.RunCallByHand(ctx, job, "", nil); err != nil {
+					return out, err
+				}
+			}
+			out.Status, out.Reason = execution.Failed, cutOff
+			return out, nil
 		},
 	})
 }

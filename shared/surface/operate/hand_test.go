@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -38,6 +39,10 @@ func TestASkillByHandThatIsCutOffIsMadeOnce(t *testing.T) {
 		got, e := w.drain(t), w.execution(t, used.Execution)
 		if got.Sent != 1 || ran != 1 || e.Status != execution.Failed || !strings.Contains(e.Error, "cut off") {
 			t.Errorf("made %d times, then %+v: %+v", ran, got, e)
+		}
+		page, err := w.Activity.List(t.Context(), w.Workspace, activity.Filter{Skill: "mail", Limit: 5})
+		if err != nil || len(page.Items) != 1 || !strings.Contains(page.Items[0].Error, "uncertain") {
+			t.Errorf("nothing tells that the call had begun: %+v, %v", page.Items, err)
 		}
 		w.mustBeFree(t)
 	})
