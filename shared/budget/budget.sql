@@ -146,6 +146,17 @@ UPDATE usage_budgets SET
   pace = CASE WHEN $3 > allocated OR $4 > allocated_micro_usd THEN NULL ELSE pace END, version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2;
 
+-- name: AllocateDays
+-- Of the budgets that are made for each day, and whose day is now. What is consumed stays allocated.
+UPDATE usage_budgets SET
+  allocated = CASE WHEN $2 > consumed THEN $2 ELSE consumed END,
+  overdraft = CASE WHEN $2 > consumed + reserved THEN 0 WHEN $2 > consumed THEN consumed + reserved - $2 ELSE reserved END,
+  allocated_micro_usd = CASE WHEN CAST($3 AS bigint) > consumed_micro_usd THEN $3 WHEN CAST($3 AS bigint) IS NOT NULL THEN consumed_micro_usd END,
+  overdraft_micro_usd = CASE WHEN CAST($3 AS bigint) IS NULL OR $3 > consumed_micro_usd + reserved_micro_usd THEN 0
+                             WHEN $3 > consumed_micro_usd THEN consumed_micro_usd + reserved_micro_usd - $3 ELSE reserved_micro_usd END,
+  version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND created_by = 'lanekeeper' AND scope = 'agent' AND period_start <= (SELECT lk_now()) AND period_end > (SELECT lk_now());
+
 -- name: Burn
 -- The tokens and the money used in the budget's scope in the last $3 milliseconds. A skill has its share of each call.
 WITH w AS (SELECT lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint)) AS since)

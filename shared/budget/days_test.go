@@ -92,3 +92,36 @@ func TestUsageBySkillAndDayIsNotSorted(t *testing.T) {
 		}
 	}
 }
+
+// TestADayIsAllocatedAnew: what the beats of a day may use is changed within the day, and never below what they have used.
+func TestADayIsAllocatedAnew(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		month := w.create(t, w.month(budget.Agent, "b", 700))
+		ask := request("a", 600)
+		ask.Day = 1000
+		w.settle(t, w.reserve(t, ask), 600)
+		w.refused(t, ask)
+		allocate := func(tokens, microUSD int64) budget.Budget {
+			var b db.Batch
+			w.s.AllocateDays(&b, tokens, microUSD)
+			check(t, w.DB.Do(t.Context(), w.Workspace, &b))
+			return w.all(t)[1]
+		}
+		if day := allocate(1200, 0); day.Tokens.Allocated != 1200 || day.Capped {
+			t.Errorf("raised it is %+v", day)
+		}
+		held := w.reserve(t, ask)
+		if day := allocate(700, 5000); day.Tokens.Allocated != 700 || day.Tokens.Overdraft() != 500 || !day.Capped || day.MicroUSD.Allocated != 5000 {
+			t.Errorf("lowered below what is reserved it is %+v", day)
+		}
+		w.settle(t, held, 0)
+		allocate(1100, 0)
+		w.refused(t, ask)
+		if day := allocate(0, 0); day.Tokens.Allocated != 600 || day.Capped {
+			t.Errorf("lowered to nothing it is %+v", day)
+		}
+		if got, err := w.s.Get(t.Context(), w.Workspace, month.ID); err != nil || got.Tokens.Allocated != 700 {
+			t.Errorf("a person's budget is %+v, %v", got, err)
+		}
+	})
+}

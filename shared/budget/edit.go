@@ -84,6 +84,12 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, id string, version int, a 
 	return found[0], nil
 }
 
+// AllocateDays adds to a batch that the budgets which are made for each day have so many tokens, and so much money,
+// today. Zero money is no limit.
+func (s *Store) AllocateDays(b *db.Batch, tokens, microUSD int64) {
+	b.Exec(s.q.AllocateDays, tokens, db.Null(microUSD))
+}
+
 // Reallocate moves tokens that are neither consumed nor reserved from one budget to another, and
 // returns both. What a period that is over has left stays with it. Errors: [ErrNotFound], [InvalidError],
 // and a [RefusedError] when the source has fewer tokens.

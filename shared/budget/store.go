@@ -20,11 +20,11 @@ type queries struct {
 	UsageBySkill, ChargeSkills, SpentSkills, Any db.Query
 	Prices                                       db.Query
 
-	LockCovers, LookCovers, Planned, InsertPeriods, CarryOver, Recount               db.Query
-	HoldAttempts, Promise, Estimated, UseReservation, Spend                          db.Query
-	HeldByAttempt, RaiseAttempt                                                      db.Query
-	Corrections, Learn, Exhausted, Resumable, Rates, Advice, Paces, SetPaces, Series db.Query
-	Tiers, ChooseTier, TaskUsed, Past, TaskModels, Lately                            db.Query
+	LockCovers, LookCovers, Planned, InsertPeriods, CarryOver, Recount                             db.Query
+	HoldAttempts, Promise, Estimated, UseReservation, Spend                                        db.Query
+	HeldByAttempt, RaiseAttempt                                                                    db.Query
+	Corrections, Learn, Exhausted, Resumable, Rates, Advice, Paces, SetPaces, AllocateDays, Series db.Query
+	Tiers, ChooseTier, TaskUsed, Past, TaskModels, Lately                                          db.Query
 }
 
 // Store is the budgets of all workspaces. It is safe for concurrent use.

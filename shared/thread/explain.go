@@ -93,9 +93,7 @@ func (e *Explanation) summary(doing func(string) string) string {
 				out.WriteString(", and others have it meanwhile")
 			case Queue:
 			}
-			if l.ParkedUntil.After(frees) {
-				frees = *l.ParkedUntil
-			}
+			frees = *l.ParkedUntil
 		}
 		e.Frees = &frees
 		fmt.Fprintf(&out, "; it ends with the execution, and in %s at the latest unless refreshed", frees.Sub(now).Round(time.Second))

@@ -141,7 +141,13 @@ func (m *model) lives(id string) bool {
 	return slices.ContainsFunc(m.out[m.delivered:], func(s *said) bool { return s.id == id })
 }
 
-func (m *model) idle() bool { return len(m.stack) > 0 && m.now-m.since >= thread.Idle }
+func (m *model) idle() bool {
+	if len(m.stack) == 0 {
+		return false
+	}
+	over := m.parkedBy == m.stack[len(m.stack)-1].id && m.parkedTill <= m.now
+	return over || m.now-m.since >= thread.Idle
+}
 
 func (m *model) parked() bool { return m.parkedBy != "" && m.parkedTill > m.now }
 

@@ -27,7 +27,7 @@ func (s *Store) Park(ctx context.Context, tx execution.Tx, thread, execution, af
 	}
 	if err == nil {
 		var n int64
-		n, err = tx.Exec(ctx, s.q.Park, thread, execution, limit.Milliseconds(), db.Null(after), queueBase, Idle.Milliseconds())
+		n, err = tx.Exec(ctx, s.q.Park, thread, execution, limit.Milliseconds(), db.Null(after), queueBase)
 		if err == nil && n == 0 {
 			err = ErrAnswered
 		}

@@ -27,8 +27,8 @@ SELECT id FROM threads
 -- Locks threads with a stale lock: the holder has ended, or was idle for too long.
 SELECT t.id, t.active_execution_id FROM threads t
  WHERE t.workspace_id = $1 AND t.active_execution_id IS NOT NULL
-   AND (t.execution_locked_at <= lk_plus((SELECT lk_now()), $2)
-        AND (t.parked_by IS DISTINCT FROM t.active_execution_id OR t.parked_until <= (SELECT lk_now()))
+   AND (CASE WHEN t.parked_by = t.active_execution_id THEN t.parked_until <= (SELECT lk_now())
+             ELSE t.execution_locked_at <= lk_plus((SELECT lk_now()), $2) END
      OR NOT EXISTS (SELECT FROM executions e WHERE e.workspace_id = $1 AND e.id = t.active_execution_id AND e.status IN ('running', 'waiting', 'parked'))
         AND NOT EXISTS (SELECT FROM outbox o WHERE o.workspace_id = $1 AND o.id = t.active_execution_id AND o.status IN ('ready', 'sending')))
  ORDER BY t.id
@@ -102,7 +102,8 @@ WITH RECURSIVE above (id, parent_id, inherits) AS (
    CROSS JOIN LATERAL (SELECT * FROM executions p WHERE p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting' OFFSET 0) p
    WHERE a.inherits
 ), head AS (
-  SELECT t.*, coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4), false) AS idle, t.parked_until > lk_now() AS parked
+  SELECT t.*, t.parked_until > lk_now() AS parked,
+         coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4) OR t.parked_by = t.active_execution_id AND t.parked_until <= lk_now(), false) AS idle
     FROM threads t
    WHERE t.workspace_id = $1 AND t.id = $2
 ), stack AS (
@@ -143,7 +144,8 @@ UPDATE threads t SET
 -- message is of the next of the stack itself, or of an ended execution that could have spoken under
 -- it, the next of the stack holds the thread.
 WITH RECURSIVE head AS (
-  SELECT t.*, coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4), false) AS idle, t.parked_until > lk_now() AS parked
+  SELECT t.*, t.parked_until > lk_now() AS parked,
+         coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4) OR t.parked_by = t.active_execution_id AND t.parked_until <= lk_now(), false) AS idle
     FROM (SELECT DISTINCT CAST(i.id AS uuid) AS id FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i (id)) i
    CROSS JOIN LATERAL (SELECT * FROM threads t WHERE t.workspace_id = $1 AND t.id = i.id OFFSET 0) t
    WHERE t.active_execution_id IS NOT DISTINCT FROM coalesce(CAST($3 AS uuid), t.active_execution_id)

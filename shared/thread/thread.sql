@@ -15,7 +15,7 @@ SELECT t.id, t.channel, t.address, t.policy, t.metadata, t.active_execution_id, 
        (SELECT count(*) FROM outbox q WHERE q.workspace_id = $1 AND q.order_key = 'thread:' || t.id AND q.status = 'queued'),
        CASE WHEN t.active_execution_id IS NULL THEN ''
             WHEN coalesce(e.status, o.status) NOT IN ('running', 'waiting', 'parked', 'ready', 'sending') THEN 'stale'
-            WHEN t.parked_by = t.active_execution_id AND t.parked_until > lk_now() THEN 'active'
+            WHEN t.parked_by = t.active_execution_id THEN CASE WHEN t.parked_until > lk_now() THEN 'active' ELSE 'stale' END
             WHEN t.execution_locked_at <= lk_plus(lk_now(), $3) THEN 'stale'
             ELSE 'active' END,
        lk_now()
@@ -34,7 +34,7 @@ SELECT l.* FROM (
          (SELECT count(*) FROM outbox q WHERE q.workspace_id = $1 AND q.order_key = 'thread:' || t.id AND q.status = 'queued') AS queued,
          CASE WHEN t.active_execution_id IS NULL THEN ''
               WHEN coalesce(e.status, o.status) NOT IN ('running', 'waiting', 'parked', 'ready', 'sending') THEN 'stale'
-              WHEN t.parked_by = t.active_execution_id AND t.parked_until > lk_now() THEN 'active'
+              WHEN t.parked_by = t.active_execution_id THEN CASE WHEN t.parked_until > lk_now() THEN 'active' ELSE 'stale' END
               WHEN t.execution_locked_at <= lk_plus(lk_now(), $2) THEN 'stale'
               ELSE 'active' END AS lock,
          lk_now() AS now
@@ -159,9 +159,8 @@ UPDATE threads SET execution_locked_at = lk_now()
 
 -- name: Park
 -- No effect when the person has spoken since their message $5 or, without one, since the last
--- message was sent. A parking that is shorter than the $7 milliseconds after which a lock is stale makes it stale at its end.
-UPDATE threads SET parked_by = $3, parked_until = lk_plus(lk_now(), $4), updated_at = lk_now(),
-       execution_locked_at = CASE WHEN CAST($4 AS bigint) < CAST($7 AS bigint) THEN lk_plus(lk_now(), CAST($4 AS bigint) - CAST($7 AS bigint)) ELSE lk_now() END
+-- message was sent.
+UPDATE threads SET parked_by = $3, parked_until = lk_plus(lk_now(), $4), execution_locked_at = lk_now(), updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND active_execution_id = $3
    AND NOT coalesce(
      (SELECT CASE WHEN r.seq IS NOT NULL THEN m.seq > r.seq
@@ -194,8 +193,8 @@ UPDATE outbox SET status = 'ready', updated_at = lk_now()
 SELECT CASE WHEN EXISTS (
          SELECT 1 FROM threads t
           WHERE t.workspace_id = $1 AND t.active_execution_id IS NOT NULL
-            AND (t.execution_locked_at <= lk_plus((SELECT lk_now()), $2)
-                 AND (t.parked_by IS NULL OR t.parked_by <> t.active_execution_id OR t.parked_until <= (SELECT lk_now()))
+            AND (CASE WHEN t.parked_by = t.active_execution_id THEN t.parked_until <= (SELECT lk_now())
+                      ELSE t.execution_locked_at <= lk_plus((SELECT lk_now()), $2) END
               OR NOT EXISTS (SELECT 1 FROM executions e WHERE e.workspace_id = $1 AND e.id = t.active_execution_id AND e.status IN ('running', 'waiting', 'parked'))
                  AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.id = t.active_execution_id AND o.status IN ('ready', 'sending'))))
        OR EXISTS (

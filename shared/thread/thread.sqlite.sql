@@ -16,8 +16,8 @@ SELECT id FROM threads
 -- name: Left
 SELECT t.id, t.active_execution_id FROM threads t
  WHERE t.workspace_id = $1 AND t.active_execution_id IS NOT NULL
-   AND (t.execution_locked_at <= lk_plus((SELECT lk_now()), $2)
-        AND (t.parked_by IS NOT t.active_execution_id OR t.parked_until <= (SELECT lk_now()))
+   AND (CASE WHEN t.parked_by = t.active_execution_id THEN t.parked_until <= (SELECT lk_now())
+             ELSE t.execution_locked_at <= lk_plus((SELECT lk_now()), $2) END
      OR NOT EXISTS (SELECT 1 FROM executions e WHERE e.workspace_id = $1 AND e.id = t.active_execution_id AND e.status IN ('running', 'waiting', 'parked'))
         AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.id = t.active_execution_id AND o.status IN ('ready', 'sending')))
  ORDER BY t.id
@@ -73,7 +73,8 @@ WITH RECURSIVE above (id, parent_id, inherits) AS (
     JOIN executions p ON p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting'
    WHERE a.inherits
 ), head AS (
-  SELECT t.*, coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4), false) AS idle, t.parked_until > lk_now() AS parked
+  SELECT t.*, t.parked_until > lk_now() AS parked,
+         coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4) OR t.parked_by = t.active_execution_id AND t.parked_until <= lk_now(), false) AS idle
     FROM threads t
    WHERE t.workspace_id = $1 AND t.id = $2
 ), stack AS (
@@ -108,7 +109,8 @@ UPDATE threads SET
 
 -- name: Settle
 WITH RECURSIVE head AS (
-  SELECT t.*, coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4), false) AS idle, t.parked_until > lk_now() AS parked
+  SELECT t.*, t.parked_until > lk_now() AS parked,
+         coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4) OR t.parked_by = t.active_execution_id AND t.parked_until <= lk_now(), false) AS idle
     FROM threads t
    WHERE t.workspace_id = $1 AND t.id IN (SELECT i.value FROM json_each($2) i)
      AND (t.active_execution_id IS coalesce($3, t.active_execution_id)

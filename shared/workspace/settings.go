@@ -16,8 +16,8 @@ type Settings struct {
 	BeatModelCalls      int   `json:"beat_model_calls" default:"30" min:"0" max:"10000" doc:"model calls of one beat; 0: it calls none"`
 	BeatTokens          int64 `json:"beat_tokens" default:"60000" min:"0" max:"1000000000" doc:"tokens of one beat"`
 	BeatMicroUSD        int64 `json:"beat_micro_usd" default:"0" min:"0" max:"1000000000000" doc:"millionths of a dollar of one beat; 0: as many as its tokens cost"`
-	DayTokens           int64 `json:"day_tokens" default:"500000" min:"0" max:"1000000000000" doc:"tokens of all beats of a day; 0: they use none; a change counts from the next day on"`
-	DayMicroUSD         int64 `json:"day_micro_usd" default:"0" min:"0" max:"1000000000000" doc:"millionths of a dollar of all beats of a day; 0: as many as their tokens cost; a change counts from the next day on"`
+	DayTokens           int64 `json:"day_tokens" default:"500000" min:"0" max:"1000000000000" doc:"tokens of all beats of a day; 0: they use none"`
+	DayMicroUSD         int64 `json:"day_micro_usd" default:"0" min:"0" max:"1000000000000" doc:"millionths of a dollar of all beats of a day; 0: as many as their tokens cost"`
 	BeatMemories        int   `json:"beat_memories" default:"4" min:"0" max:"50" doc:"new memories of one beat"`
 	ReflectHours        int   `json:"reflect_hours" default:"24" min:"0" max:"8784" doc:"hours between two reflections; 0: there are none"`
 	SkillTimeout        int   `json:"skill_timeout" default:"30" min:"1" max:"900" doc:"seconds that a skill may take"`
