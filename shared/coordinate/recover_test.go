@@ -467,10 +467,14 @@ func TestAClaimIsASignOfLife(t *testing.T) {
 		if r := w.pass(t, 2*time.Minute, nil); r.Recovered != 0 {
 			t.Fatalf("after two minutes: %+v", r)
 		}
-		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
-			_, _, err := w.tasks.Advance(ctx, tx, task.Report{Task: id, Attempt: 1, Actor: "agent:" + a, Agent: a}, task.Progress{Percent: new(0)})
-			return err
-		})
+		report := func() {
+			t.Helper()
+			w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+				_, _, err := w.tasks.Advance(ctx, tx, task.Report{Task: id, Attempt: 1, Actor: "agent:" + a, Agent: a}, task.Progress{Percent: new(0)})
+				return err
+			})
+		}
+		report()
 		if r := w.pass(t, 2*time.Minute, nil); r.Recovered != 0 {
 			t.Fatalf("two minutes after a report: %+v", r)
 		}
@@ -478,6 +482,7 @@ func TestAClaimIsASignOfLife(t *testing.T) {
 		if r := w.cycle(t); r.Recovered != 0 {
 			t.Errorf("after an hour without a cycle: %+v", r)
 		}
+		report()
 		if r := w.pass(t, 4*time.Minute, nil); r.Recovered != 1 || w.get(t, id).LastError != "agent_silent" {
 			t.Errorf("after four minutes of silence: %+v", r)
 		}

@@ -22,7 +22,7 @@ import (
 func TestASkillByHandThatIsCutOffIsMadeOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ran := 0
-		k := skill.Skill{Name: "mail", Parameters: []byte(`{"type": "object"}`), Do: func(context.Context, skill.Call) (any, error) {
+		k := skill.Skill{Name: "mail", Keyed: true, Parameters: []byte(`{"type": "object"}`), Do: func(context.Context, skill.Call) (any, error) {
 			ran++
 			_, err := w.dies(t)(context.Background(), llm.Request{}, nil)
 			return "sent", err
