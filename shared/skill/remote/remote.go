@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
+	"github.com/lanekeeper/lanekeeper/shared/outbound"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -257,6 +258,10 @@ func (r *request) appendQuery(target string, arguments map[string]any) (string, 
 // [skill.UncertainError]. It wraps the client's error without secrets and without the URL.
 func (s Secrets) Failure(err error, blocked func(error) bool, left bool) error {
 	cause := err
+	reason := "the request was sent, and no usable answer came"
+	if size, ok := errors.AsType[*outbound.SizeError](err); ok {
+		reason = fmt.Sprintf("the request was sent, and its answer is larger than %d bytes", size.Limit)
+	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		cause = u.Err // the URL contains data of the operator and the arguments
 	}
@@ -266,7 +271,7 @@ func (s Secrets) Failure(err error, blocked func(error) bool, left bool) error {
 		return fmt.Errorf("%w: %w",
 			skill.Fail(skill.Policy, "the address lies where nothing may be called; ALLOW_PRIVATE_HOSTS opens a host of your own"), cause)
 	case left:
-		return fmt.Errorf("%w: %w", &skill.UncertainError{Reason: "the request was sent, and no answer came"}, cause)
+		return fmt.Errorf("%w: %w", &skill.UncertainError{Reason: reason}, cause)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", skill.Fail(skill.Theirs, "the server could not be reached in time"), cause)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	guard "github.com/lanekeeper/lanekeeper/shared/outbound"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
 )
@@ -83,6 +84,15 @@ func TestAFailureShowsNoSecret(t *testing.T) {
 	_, err := k.Do(t.Context(), call(`{}`))
 	if err == nil || strings.Contains(err.Error(), canary) || strings.Contains(err.Error(), "4711-of") || !strings.Contains(err.Error(), "bad header: [redacted]") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAnAnswerThatIsTooLongHasCome: nobody looks for a fault of the network.
+func TestAnAnswerThatIsTooLongHasCome(t *testing.T) {
+	err := remote.Secrets{}.Failure(&url.Error{Op: "Post", Err: &guard.SizeError{What: "response body", Limit: 1 << 20}}, nil, true)
+	open, ok := errors.AsType[*skill.UncertainError](err)
+	if !ok || open.Reason != "the request was sent, and its answer is larger than 1048576 bytes" {
+		t.Errorf("it says %v", err)
 	}
 }
 
