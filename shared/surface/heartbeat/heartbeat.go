@@ -253,11 +253,14 @@ func retention(s workspace.Settings) retain.Retention {
 // maxDue is the largest number of objectives that one beat considers.
 const maxDue = 200
 
+// function names the holders of a beat's lane.
+const function = "heartbeat"
+
 // enter takes the lane and reads the first part of the snapshot, in one round trip. It waits until
 // the given time for the lane. A beat by hand also waits for the end of a turn.
 func (b *beat) enter(ctx context.Context, until time.Time) (snapshot, error) {
 	request := lane.Request{
-		Workspace: b.tick.Workspace, Lane: lane.Heartbeat, Holder: lane.NewHolder("heartbeat", b.Instance, b.tick.Trace),
+		Workspace: b.tick.Workspace, Lane: lane.Heartbeat, Holder: lane.NewHolder(function, b.Instance, b.tick.Trace),
 	}
 	var l snapshot
 	ask := func(batch *db.Batch) {

@@ -218,6 +218,24 @@ func TestTimeThatIsUpBetweenTwoPiecesParksTheBeat(t *testing.T) {
 	})
 }
 
+// TestABeatByHandGoesOnWhileAnotherWaits: beats that are asked for at once run one after the other.
+func TestABeatByHandGoesOnWhileAnotherWaits(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, nil)
+		w.Workspace = dbtest.NewWorkspace(t, w.DB)
+		w.plan(t, w.addObjective(t, "x", 9), "one", "two")
+		w.think(first("advance", func() {
+			info := must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Heartbeat))(t)
+			if err := w.Lanes.Want(t.Context(), w.Workspace, info, "heartbeat/"+ids()+"/hb_2"); err != nil {
+				t.Error(err)
+			}
+		}))
+		if r := must(w.Run(t.Context(), heartbeat.Tick{Workspace: w.Workspace}))(t); r.Outcome != heartbeat.Completed {
+			t.Errorf("it is %+v", r)
+		}
+	})
+}
+
 func TestSomebodyWhoWaitsParksTheBeatAtItsNextStep(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		for _, ofBeat := range []bool{true, false} {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -214,7 +215,15 @@ func (b *beat) mustStop(ctx context.Context, p *Phase, left int, why string) boo
 // stops returns the stop conditions of any work in this beat. The holds are those that the work holds
 // in addition to the beat's.
 func (b *beat) stops(holds ...*lane.Hold) []reason.Stop {
-	return []reason.Stop{reason.Deadline(), reason.Wanted(append(holds, b.hold)...), b.share}
+	return []reason.Stop{reason.Deadline(), reason.Wanted(holds...), b.wanted, b.share}
+}
+
+// wanted parks the beat if somebody waits for its lane. A beat that a person asked for goes on while another one waits.
+func (b *beat) wanted(ctx context.Context, p reason.Progress) *reason.Stopped {
+	if b.tick.byHand() && strings.HasPrefix(b.hold.WantedBy(), function+"/") {
+		return nil
+	}
+	return reason.Wanted(b.hold)(ctx, p)
 }
 
 // capped stops a run when its phase has used its share of the beat's caps. They limit what is asked of models.
