@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 type statements struct {
-	Beat, Unseen, BeatAll, Begin, Status, Overloaded, Doubled, Edge, Circle, Estimated                                       db.Query
+	Beat, Unseen, BeatAll, Begin, Status, Overloaded, Doubled, Edge, Circle, Estimated                               db.Query
 	Strikes, Told, Data, Rows, Settings, Thread, Open, BeatSeen, Overspent, Disable, Now, Project, Stop, Row, Failed db.Query
 	Run, RunIs                                                                                                       db.Query
 }

@@ -26,7 +26,7 @@ type queries struct {
 	Revive, ReviveNow            db.Query
 	Due, Claim, End, Resend      db.Query
 	Defer, GoOn                  db.Query
-	DueNow, DueAnew, AllDueIn   db.Query
+	DueNow, DueAnew, AllDueIn    db.Query
 	Rouse, Began                 db.Query
 	Claimants, GiveBack          db.Query
 	GiveBackClaim, GiveBackRow   db.Query

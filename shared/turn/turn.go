@@ -217,7 +217,9 @@ func (k Kind) line(of lane.Name) execution.Line {
 }
 
 // LineOf returns the line of the turns that need a lane.
-func LineOf(of lane.Name) execution.Line { return execution.Line{Lane: of, Task: talking, Topic: Topic} }
+func LineOf(of lane.Name) execution.Line {
+	return execution.Line{Lane: of, Task: talking, Topic: Topic}
+}
 
 func (s *turn) line() execution.Line { return s.kind.line(s.Lane) }
 
