@@ -21,7 +21,7 @@ var pageTests = []func(*room){
 }
 
 // lastTests stop the workspace, fill it with odd texts, or take the connection away.
-var lastTests = []func(*room){stopAndRelease, lostConnection, longNames, hostile}
+var lastTests = []func(*room){consoleWaits, stopAndRelease, lostConnection, longNames, hostile}
 
 // frame: every page has the header, the navigation and one h1, and keys lead from one to the next.
 func frame(r *room) {
@@ -493,10 +493,54 @@ func console(r *room) {
 	r.press("Enter")
 	r.until(`document.querySelector(".turn .q")?.textContent.includes("today") && document.querySelector(".turn .facts .link")`)
 	r.until(`document.querySelector(".turn .ans")?.textContent.length > 10`)
+	r.until(`/^[?]thread=.{36}$/.test(location.search)`)
+	const answered = `[...document.querySelectorAll(".turn")].filter(e => e.querySelector(".facts .link") && e.querySelector(".ans")?.textContent.length > 10).length`
+	r.must(r.Reload(r.ctx))
+	r.until(answered + ` === 1 && document.querySelector(".turn .q").textContent.includes("today")`)
+
+	// What is said before the first answer of a conversation has come is said in the same one.
+	r.click(says("main button", "New thread"))
+	r.until(`!document.querySelector(".turn") && location.search === ""`)
+	r.must(r.Eval(r.ctx, `window.real = window.fetch;`+noting+`;window.answer = (url, how) => {
+		if (!/\/operate$/.test(url) || window.kept) return undefined;
+		window.kept = true; // and nothing of its stream comes
+		return real(url, how).then((answer) => { void answer.body.cancel(); return new Response(new ReadableStream({}), {headers: answer.headers}); });
+	}`, nil))
+	r.click(one("main textarea"))
+	for _, said := range []string{"What is new?", "And since then?"} {
+		r.write(said)
+		r.press("Enter")
+	}
+	r.until(answered + ` === 1`)
+	thread := eval[string](r, `new URLSearchParams(location.search).get("thread")`)
+	if in := eval[[]string](r, `asked.filter(a => a.url.endsWith("/operate")).map(a => JSON.parse(a.body).threadId ?? "")`); !slices.Equal(in, []string{"", thread}) {
+		r.Errorf("the messages were said in the threads %q, the page shows %q", in, thread)
+	}
+	r.press("Escape")
+	r.toasts("the turn goes on")
+	r.ask("POST", "/operate", map[string]any{"message": "Who else is here?", "threadId": thread}, nil)
+	r.until(answered + ` === 3 && document.querySelectorAll(".turn .q")[2].textContent === "Who else is here?"`)
 	for _, screen := range []browser.Options{browser.Phone, browser.Desktop} { // what one writes into is never cut
 		r.must(r.Resize(r.ctx, screen))
 		r.until(fmt.Sprintf(`innerWidth === %d && document.querySelector("main textarea").getBoundingClientRect().bottom <= (document.querySelector(".tabbar")?.getBoundingClientRect().top || innerHeight)`, screen.Width))
 	}
+}
+
+// consoleWaits: a call that waits for a person is decided in the console, also after a reload, and the answer comes.
+func consoleWaits(r *room) {
+	r.ask("PATCH", "/skills/save_memory", map[string]any{"requiresApproval": true}, nil)
+	defer r.ask("PATCH", "/skills/save_memory", map[string]any{"requiresApproval": false}, nil)
+	r.open("console")
+	r.until(`document.activeElement.tagName === "TEXTAREA"`)
+	r.write("Remember that reports are due on Mondays.")
+	r.press("Enter")
+	r.until(says(".turn .steps", "waits for a person") + ` && ` + says("main [role=status]", "The agent waits for a person"))
+	r.must(r.Reload(r.ctx))
+	r.until(says(".turn .q", "due on Mondays"))
+	r.click(says(".turn .steps button", "Approve"))
+	r.until(says("main [role=status]", "The agent has answered") + ` && !` + says(".turn", "I stopped"))
+	r.must(r.Reload(r.ctx))
+	r.until(says(".turn .steps", "waits no more") + ` && !` + says(".turn button", "Approve"))
 }
 
 // palette: by name, and by a pasted id.

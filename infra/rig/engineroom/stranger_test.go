@@ -138,23 +138,28 @@ func nothingIsCutOff(r *room) {
 func aTurnThatFails(r *room) {
 	r.expects("404") // there is no such trace
 	r.open("console")
-	r.must(r.Eval(r.ctx, noting+`;window.answer = (url) => /\/operate$/.test(url) ? Promise.resolve(new Response(JSON.stringify({answer: "", status: "failed",
-		reason: "the model failed: unavailable; nothing was done yet", traceId: "op_0mh8c1v2q_a7x2p1k9d4", usage: {totalTokens: 0}}),
-		{headers: {"Content-Type": "application/json"}})) : undefined`, nil))
+	const streamed = `;window.streamed = (body) => Promise.resolve(new Response(body, {headers: {"Content-Type": "text/event-stream", "X-Execution-Id": "x"}}));
+		window.done = (reply) => "event: done\ndata: " + JSON.stringify({traceId: "op_0mh8c1v2q_a7x2p1k9d4", usage: {totalTokens: 0}, ...reply}) + "\n\n";`
+	r.must(r.Eval(r.ctx, noting+streamed+`window.answer = (url) => /\/operate$/.test(url) ? streamed(done({answer: "", status: "failed",
+		reason: "the model failed: unavailable; nothing was done yet"})) : undefined`, nil))
 	r.until(`document.activeElement.tagName === "TEXTAREA"`)
 	r.write("What can you do?")
 	r.press("Enter")
 	r.until(says("#main .err", "unavailable") + " && " + says("#main .st.failed", "Failed"))
 	r.until(says("#main p code", "lanekeeper doctor"))
-	// A turn whose stream is cut off goes on.
-	r.must(r.Eval(r.ctx, `window.answer = (url) => /\/operate$/.test(url) ? Promise.resolve(new Response(
-		new ReadableStream({pull: (c) => c.error(new TypeError("network error"))}), {headers: {"Content-Type": "text/event-stream"}})) : undefined`, nil))
+	// A turn whose stream is cut off goes on, and the page reads on in it.
+	r.must(r.Eval(r.ctx, `window.answer = (url) => /\/operate$/.test(url) ? streamed(new ReadableStream({pull: (c) => c.error(new TypeError("network error"))}))
+		: !/\/executions\/x\/events$/.test(url) ? undefined
+		: window.back ? streamed(done({answer: "Then it rained.", status: "completed"})) : Promise.reject(new TypeError("Failed to fetch"))`, nil))
 	r.write("And then?")
 	r.press("Enter")
 	r.until(says("#main .turn", "And then?") + `?.querySelector(".facts")?.textContent.includes("the turn goes on")`)
+	r.until(says("#main [role=status]", "The agent works"))
 	if is := eval[string](r, says("#main .turn", "And then?")+`.textContent`); strings.Contains(is, "TypeError") {
 		r.Errorf("of a stream that was cut off the console says %q", is)
 	}
+	r.must(r.Eval(r.ctx, `window.back = true`, nil))
+	r.until(says("#main .turn .ans", "Then it rained.") + ` && ` + says("#main [role=status]", "The agent has answered"))
 }
 
 // asAMember: who may little is shown little, and no page asks for what is refused.

@@ -1,8 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { api, can, confirm, Copy, curl, Empty, Failed, fmt, go, href, Icon, listen, Loading, type Page, seg, Since, Status, Tag, toast, useResource } from "../../ui";
-import { type Message, nameOf, ordinal, type Outgoing, resendable, stateOf, type Thread, waits, type Why } from "./thread";
-
-const most = 10; // pages of 200 messages
+import { type Message, messagesOf, nameOf, ordinal, type Outgoing, resendable, stateOf, type Thread, waits, type Why } from "./thread";
 
 interface Spoken {
   messages: Message[];
@@ -19,15 +17,9 @@ function useSpoken(id: string) {
     const mine = ++run.current;
     try {
       const outbox = await api.get<Page<Outgoing>>(`/threads/${seg(id)}/outbox`, { limit: 200 });
-      const messages: Message[] = [];
-      let cursor: string | null | undefined = "";
-      for (let n = 0; n < most && cursor !== null && cursor !== undefined; n++) {
-        const page: Page<Message> = await api.get<Page<Message>>(`/threads/${seg(id)}/messages`, { limit: 200, cursor });
-        messages.push(...page.items);
-        cursor = page.nextCursor;
-      }
+      const said = await messagesOf(`/threads/${seg(id)}/messages`);
       if (mine !== run.current) return;
-      setSpoken({ messages, outbox: outbox.items, more: Boolean(cursor) });
+      setSpoken({ ...said, outbox: outbox.items });
       setError(null);
     } catch (e) {
       if (mine === run.current) setError(e instanceof Error ? e : new Error(String(e)));

@@ -1,5 +1,6 @@
-import { serverNow } from "../../app/api";
+import { api, serverNow } from "../../app/api";
 import type { MessageItem, OutgoingItem, ThreadExplanation, ThreadItem, ThreadLock } from "../../app/api.gen";
+import type { Page } from "../../app/types";
 
 export type Lock = ThreadLock;
 
@@ -28,3 +29,17 @@ export function ordinal(n: number): string {
 
 /** nameOf is who a conversation is with. One that a client began has its own id as its address. */
 export const nameOf = (t: Thread): string => (t.address === t.id ? `${t.channel.charAt(0).toUpperCase()}${t.channel.slice(1)} …${t.id.slice(-6)}` : t.address);
+
+const most = 10; // pages of 200 messages
+
+/** messagesOf reads the messages at the path of a thread, the oldest first. more says that there are still later ones. */
+export async function messagesOf(path: string): Promise<{ messages: Message[]; more: boolean }> {
+  const messages: Message[] = [];
+  let cursor: string | null | undefined = "";
+  for (let n = 0; n < most && cursor !== null && cursor !== undefined; n++) {
+    const page: Page<Message> = await api.get<Page<Message>>(path, { limit: 200, cursor });
+    messages.push(...page.items);
+    cursor = page.nextCursor;
+  }
+  return { messages, more: Boolean(cursor) };
+}
