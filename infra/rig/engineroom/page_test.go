@@ -475,6 +475,7 @@ func replayAndFork(r *room) {
 	var spoken struct{ TraceID, ExecutionID string }
 	r.ask("POST", "/operate", map[string]any{"message": "What have you done today?"}, &spoken)
 	r.open("traces/" + spoken.TraceID)
+	r.until(says(".tot div", "Skill calls") + `.textContent === "Skill calls0" && document.querySelector("[data-span] .lbl.model")`)
 	r.click(says(".acts .btn", "Replay"))
 	r.click(says("dialog .btn", "Replay"))
 	r.until(says("dialog", "Nothing was done."))
@@ -539,6 +540,9 @@ func consoleWaits(r *room) {
 	r.until(says(".turn .q", "due on Mondays"))
 	r.click(says(".turn .steps button", "Approve"))
 	r.until(says("main [role=status]", "The agent has answered") + ` && !` + says(".turn", "I stopped"))
+	r.use(one(".turn .facts .link"))
+	r.until(says(".tot div", "Skill calls") + `?.textContent === "Skill calls1" && !` + says("[data-span] .lbl", "operate"))
+	r.must(r.Eval(r.ctx, `history.back()`, nil))
 	r.must(r.Reload(r.ctx))
 	r.until(says(".turn .steps", "waits no more") + ` && !` + says(".turn button", "Approve"))
 }

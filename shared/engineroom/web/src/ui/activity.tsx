@@ -35,13 +35,13 @@ const ofPhase = (a: Activity): string => {
 export function kindOf(a: Activity): "model" | "tool" | "phase" | "end" {
   if (a.skillName === "(model)" || a.kind === "model") return "model";
   if (a.kind === "phase" || a.skillName?.startsWith("heartbeat.")) return "phase";
-  if (a.skillName === "heartbeat" || a.skillName === "reason") return "end";
+  if (a.skillName === "heartbeat" || a.skillName === "reason" || (a.skillName === a.surface && !a.skillId)) return "end";
   return a.skillName || !a.model ? "tool" : "model";
 }
 
 /** gist is what an activity was about, in a few words. All of it is somebody's text. */
 export const gist = (a: Activity): string =>
-  (a.errorMessage || (kindOf(a) === "model" ? ofModel(a) : kindOf(a) !== "tool" ? ofPhase(a) : flat(a.output) || flat(a.input))).replace(/\s+/g, " ").slice(0, 300);
+  (a.errorMessage || (kindOf(a) === "model" ? ofModel(a) : (kindOf(a) === "tool" ? flat(a.output) : ofPhase(a)) || flat(a.input))).replace(/\s+/g, " ").slice(0, 300);
 
 /** costOf is what a row cost in micro-dollars, if that is known. */
 export const costOf = (a: { costMicroUsd?: number | null; costUsd?: number | null }): number | null =>

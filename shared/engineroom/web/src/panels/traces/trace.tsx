@@ -45,7 +45,7 @@ function Whole({ t, query }: { t: Trace; query: URLSearchParams }) {
   const runs = t.executions.find((e) => e.status === "running" || e.status === "waiting" || e.status === "parked");
   if (!t.endedAt) void second.value;
   const models = t.activities.filter((a) => kindOf(a) === "model").length;
-  const skills = t.activities.filter((a) => kindOf(a) === "tool").length;
+  const skills = t.activities.filter((a) => a.kind === "skill" && kindOf(a) === "tool" && a.status !== "pending_approval").length;
   const total: [string, string][] = [
     ["Started", fmt.time(t.startedAt)], [t.endedAt ? "Took" : "Runs for", fmt.duration(t.endedAt ? t.durationMs : serverNow() - +new Date(t.startedAt))],
     ["Executions", fmt.count(t.executions.length)], ["Model calls", fmt.count(models)], ["Skill calls", fmt.count(skills)],
