@@ -55,7 +55,7 @@ export default function Skills({ id }: { id?: string }) {
         </Callout>
       ))}
       {heals.map((h) => (
-        <Healed key={h.id} heal={h} error={all.find((x) => x.skill === h.skill)?.lastError ?? ""} automations={named(h.automations)} after={after} />
+        <Healed key={h.id} heal={h} health={all.find((x) => x.skill === h.skill)} halt={stopped.get(h.skill)} automations={named(h.automations)} after={after} />
       ))}
       <div class={id ? "split open" : undefined}>
         <div>
@@ -87,14 +87,16 @@ export default function Skills({ id }: { id?: string }) {
 const worstFirst = (a: Health, b: Health) =>
   Number(a.enabled) - Number(b.enabled) || Number(b.streak > 0) - Number(a.streak > 0) || b.calls - a.calls || a.skill.localeCompare(b.skill);
 
-function Healed({ heal: h, error, automations, after }: { heal: Heal; error: string; automations: string[]; after: (done: Promise<unknown>) => void }) {
+function Healed({ heal: h, health, halt, automations, after }: {
+  heal: Heal; health?: Health; halt?: Switch; automations: string[]; after: (done: Promise<unknown>) => void;
+}) {
   return (
     <Callout tone="warn" title={`Self-healing disabled ${h.skill} at ${fmt.time(h.createdAt, false)}, after ${fmt.plural(h.failures, "failure")} in a row.`}
       acts={<>
-        {can("run-skill") && <button class="btn" onClick={() => after(test(h.skill))}>Test</button>}
+        {can("run-skill") && health?.enabled && !halt && <button class="btn" onClick={() => after(test(h.skill))}>Test</button>}
         {can("undo-heal") && <button class="btn" onClick={() => after(undo(h, automations))}>Undo</button>}
       </>}>
-      {causes[h.code] ?? `Its errors are of the class ${h.code}`}{error && `: ${error}`}.{" "}
+      {causes[h.code] ?? `Its errors are of the class ${h.code}`}{health?.lastError && `: ${health.lastError}`}.{" "}
       {automations.length > 0 && <>The {automations.length === 1 ? "automation" : "automations"} <a class="link" href={href("automations")}>{automations.join(", ")}</a> {automations.length === 1 ? "was" : "were"} disabled with it. </>}
       {h.status === "probing" ? "Its next call decides whether it is enabled again."
         : h.probeAt ? `A probe at ${fmt.time(h.probeAt, false)} may enable ${automations.length ? "all of it" : "it"} again.` : ""}
