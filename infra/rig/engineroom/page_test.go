@@ -543,8 +543,19 @@ func consoleWaits(r *room) {
 	r.use(one(".turn .facts .link"))
 	r.until(says(".tot div", "Skill calls") + `?.textContent === "Skill calls1" && !` + says("[data-span] .lbl", "operate"))
 	r.must(r.Eval(r.ctx, `history.back()`, nil))
+	r.until(`location.pathname === "/engine/console"`)
 	r.must(r.Reload(r.ctx))
 	r.until(says(".turn .steps", "waits no more") + ` && !` + says(".turn button", "Approve"))
+
+	// The last call that waits is on display, and another decides it: the page says so.
+	var asked struct{ Approvals []string }
+	r.ask("POST", "/operate", map[string]any{"message": "Remember that the shop is closed on Sundays."}, &asked)
+	r.open("approvals?skill=save_memory")
+	r.click(says(".ap .foot button", "Edit"))
+	r.until(one("#arg-content"))
+	r.ask("POST", "/approvals/"+asked.Approvals[0]+"/approve", map[string]any{}, nil)
+	r.until(says(".ap", "closed on Sundays") + ` && document.querySelector(".ap .st.done") && !document.querySelector("#arg-content")`)
+	r.until(says(".ilist", "No other call waits"))
 }
 
 // palette: by name, and by a pasted id.

@@ -179,6 +179,18 @@ func asAMember(r *room) {
 			r.Errorf("%s offers a member %q", page, may)
 		}
 	}
+	// A call waits for an admin, and that is said.
+	r.must(r.Eval(r.ctx, `window.real = window.fetch;`+intercepted+`;window.answer = async (url) => {
+		const at = new Date().toISOString(), json = (body) => new Response(JSON.stringify(body));
+		if (/\/approvals[?]/.test(url)) return json({nextCursor: null, items: [{id: "one", skill: "refund", agent: "scout", traceId: "op_0mh8c1v2q_a7x2p1k9d4",
+			title: "Refund it", input: {amount: 12}, status: "pending", requestedAt: at, expiresAt: at, untrusted: [], outside: false, inputDigest: "x"}]});
+		if (/\/overview$/.test(url)) return json({...await (await real(url, {headers: {Accept: "application/json"}})).json(), approvals: {count: 1}});
+	}`, nil))
+	r.visit("overview")
+	r.visit("approvals")
+	r.until(says(".ap .st.person", "Waits for an admin") + ` && ` + says(".nav a", "Approvals") + `.textContent.includes("wait for an admin")`)
+	r.visit("overview")
+	r.until(says("#main h2", "Needs a person"))
 	r.open("secrets")
 	r.until(says("#main .empty", "You may not see this") + `?.textContent.includes("Admins and owners")`)
 	if eval[bool](r, `!!`+says(".nav a, .menu-items a", "secrets")) {

@@ -47,6 +47,9 @@ export function known(): Promise<void> {
 /** can reports whether the caller may use an operation of the API, by its operation id. */
 export const can = (operation: string): boolean => me.value?.permissions?.includes(operation) ?? false;
 
+/** decider is for whom a call that needs an approval waits. */
+export const decider = (): string => (can("approve-approval") ? "you" : "an admin");
+
 // skew is the server's time less this machine's, in milliseconds.
 let skew = 0;
 

@@ -8,7 +8,7 @@ import { Glyph, Icon } from "../ui/icon";
 import { Countdown } from "../ui/marks";
 import { Failed, Loading, NotAllowed } from "../ui/states";
 import { toast, Toasts } from "../ui/toast";
-import { api, can, known as who, me, Problem, serverNow, signedOut, unknown } from "./api";
+import { api, can, decider, known as who, me, Problem, serverNow, signedOut, unknown } from "./api";
 import { base, href } from "./base";
 import { fmt, second } from "./fmt";
 import { single, useKeys } from "./keys";
@@ -121,7 +121,7 @@ function Nav({ open, shut }: { open: boolean; shut: () => void }) {
               return (
                 <a key={e.page} href={href(e.page)} title={e.title} aria-current={e.page === here ? "page" : undefined}>
                   <Icon name={e.icon} /><span>{e.title}</span>
-                  {n && <span class={"n " + n[1]}>{n[0]}<span class="sr"> {n[1] === "person" ? "wait for you" : "failed"}</span></span>}
+                  {n && <span class={"n " + n[1]}>{n[0]}<span class="sr"> {n[1] === "person" ? "wait for " + decider() : "failed"}</span></span>}
                 </a>
               );
             })}

@@ -1,4 +1,5 @@
 import { useLayoutEffect, useState } from "preact/hooks";
+import { decider } from "../../app/api";
 import { Since } from "../../ui/marks";
 import {
   api, can, Code, confirm, Countdown, fmt, Glyph, href, Icon, Problem, seg, setQuery, Status, toast, TraceLink, useKeys, useQuery, useResource,
@@ -129,7 +130,7 @@ export function Card({ a, count, onDecided, onStale, back }: { a: Approval; coun
       <div class="ap-h">
         <p class="row wrap">
           <a class="hide-d lnk muted" href={back}>← All {count > 0 && count}</a>
-          <Status kind="approval" value={statusOf(a)} />
+          <Status kind="approval" value={statusOf(a)} word={open ? "Waits for " + decider() : undefined} />
           {open ? <span class="muted">for <Since at={a.requestedAt} /></span> : a.decidedAt && <span class="muted">{fmt.time(a.decidedAt)} by {a.decidedBy || "nobody"}</span>}
         </p>
         <h2>{titleOf(a)}</h2>

@@ -88,7 +88,7 @@ export default function Approvals({ id, query }: { id?: string; query: URLSearch
       </div>
       {pages.error && !items ? <section class="panel"><Failed error={pages.error} what="Approvals" retry={pages.reload} /></section>
         : !items || (!waiting && !items.length && pages.more) ? <section class="panel"><Loading lines={6} /></section>
-          : !items.length && !id ? <None waiting={waiting} narrowed={narrowed} />
+          : !items.length && !shown ? <None waiting={waiting} narrowed={narrowed} />
             : (
               <div class="inbox">
                 <nav class={"panel ilist" + (id ? " hide-p" : "")} aria-label={waiting ? "Waiting calls" : "Decided calls"}>
@@ -100,6 +100,7 @@ export default function Approvals({ id, query }: { id?: string; query: URLSearch
                       <small class="num">{waiting ? <Since at={a.requestedAt} /> : <Ago at={a.decidedAt ?? a.requestedAt} />}</small>
                     </a>
                   ))}
+                  {!items.length && <p class="empty">No other call waits.</p>}
                   {pages.more && <button type="button" class="btn ghost" onClick={pages.more}>More</button>}
                 </nav>
                 <div class={id ? undefined : "hide-p"}>

@@ -114,7 +114,7 @@ function Needs({ o }: { o: Overview }) {
     }
   };
   return (
-    <Panel title={<>Needs you{o.needs.length > 0 && <span class={"chip " + (o.needs.some((n) => n.tone === "person") ? "person" : "")}>{o.needs.length}</span>}</>} more={["Approvals", "approvals"]}>
+    <Panel title={<>Needs {can("approve-approval") ? "you" : "a person"}{o.needs.length > 0 && <span class={"chip " + (o.needs.some((n) => n.tone === "person") ? "person" : "")}>{o.needs.length}</span>}</>} more={["Approvals", "approvals"]}>
       {o.needs.length === 0 ? <Clear title="Nothing needs you" /> : (
         <ul class="need">
           {o.needs.slice(0, mostNeeds).map((n) => {
