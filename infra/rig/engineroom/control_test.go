@@ -360,8 +360,18 @@ func settingsChanged(r *room) {
 	r.toasts("saved")
 	r.open("settings")
 	r.until(`document.querySelector("[name=approvalHours]").value === "48"`)
-	// Money is read and typed in dollars.
+	// Money is read and typed in dollars. The page is not left without a word while something is not saved.
+	r.visit("overview")
+	r.visit("settings")
 	r.fill("[name=dayMicroUsd]", "2.5")
+	r.until(says(".save button", "Save 1 change"))
+	r.use(says(".nav a", "Tasks"))
+	r.until(says("dialog[open]", "1 change is not saved"))
+	r.use(says("dialog[open] button", "Stay"))
+	r.must(r.Eval(r.ctx, `history.back()`, nil))
+	r.until(says("dialog[open]", "1 change is not saved"))
+	r.use(says("dialog[open] button", "Stay"))
+	r.until(`!` + asked + ` && location.pathname === "/engine/settings" && document.querySelector("[name=dayMicroUsd]").value === "2.5"`)
 	r.use(says(".save button", "Save 1 change"))
 	r.until(`!document.querySelector(".save") && document.querySelector("[name=dayMicroUsd]").value === "2.5"`)
 	var me struct{ WorkspaceID string }
@@ -371,5 +381,10 @@ func settingsChanged(r *room) {
 	if saved.Settings.DayMicroUsd != 2_500_000 {
 		r.Errorf("2.5 dollars are saved as %d millionths", saved.Settings.DayMicroUsd)
 	}
+	r.fill("[name=dayMicroUsd]", "3")
+	r.until(says(".save button", "Save 1 change"))
+	r.use(says(".nav a", "Tasks"))
+	r.use(says("dialog[open] button", "Leave"))
+	r.until(`location.pathname === "/engine/tasks"`)
 	r.ask(http.MethodPatch, "/workspaces/"+me.WorkspaceID, fields{"settings": fields{"dayMicroUsd": nil}}, nil)
 }

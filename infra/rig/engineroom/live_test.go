@@ -64,6 +64,8 @@ func typedTextStays(r *room) {
 	r.must(r.Eval(r.ctx, resets, nil))
 	r.until(one(`input[name=toolRetries]`) + `.value === "3"`)
 	r.until(one(`input[name=beatMemories]`) + `.value === "7" && ` + says(".save", "Save 1 change"))
+	r.use(says(".save button", "Keep as it is"))
+	r.until(`!document.querySelector(".save")`)
 
 	id := r.task("Mend the fence", nil)
 	r.open("tasks/" + id)

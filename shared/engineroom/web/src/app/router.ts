@@ -41,9 +41,33 @@ function arrive(top: number | null): void {
   });
 }
 
+let leaving: (() => Promise<boolean>) | null = null;
+const unload = (event: Event): void => event.preventDefault();
+
+/** askBefore has a person asked before the page is left, until what it returns is called. */
+export function askBefore(ask: () => Promise<boolean>): () => void {
+  leaving = ask;
+  addEventListener("beforeunload", unload);
+  return () => {
+    leaving = null;
+    removeEventListener("beforeunload", unload);
+  };
+}
+
+const leaves = (path: string): boolean => leaving !== null && path !== location.pathname;
+
 /** go opens an address of the Engine Room. With replace the current entry of the history is lost. */
 export function go(to: string, replace = false): void {
-  if (new URL(to, location.href).href === location.href) return;
+  const url = new URL(to, location.href);
+  if (url.href === location.href) return;
+  if (leaves(url.pathname)) {
+    void leaving!().then((yes) => {
+      if (yes) enter(to, replace);
+    });
+  } else enter(to, replace);
+}
+
+function enter(to: string, replace: boolean): void {
   keep();
   const same = place.peek().page;
   if (replace) history.replaceState(history.state, "", to);
@@ -71,7 +95,15 @@ export function useQuery(): [URLSearchParams, typeof setQuery] {
 /** begin follows links and the history from now on. */
 export function begin(): void {
   history.scrollRestoration = "manual";
-  addEventListener("popstate", () => arrive((history.state as { top?: number } | null)?.top ?? 0));
+  let at = location.href;
+  addEventListener("popstate", () => {
+    const to = location.href;
+    if (leaving && read().page !== place.peek().page) {
+      history.pushState({}, "", at);
+      go(to);
+    } else arrive((history.state as { top?: number } | null)?.top ?? 0);
+  });
+  place.subscribe(() => { at = location.href; });
   document.addEventListener("click", (event) => {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     const link = (event.target as Element).closest?.("a");

@@ -14,6 +14,8 @@ export interface Asking {
   typed?: string;
   /** calm is set where nothing is lost. */
   calm?: boolean;
+  /** stay is what the first button says where nothing but the page is concerned, and nothing is recorded. */
+  stay?: string;
   /** initial is what stands in the field at first. */
   initial?: string;
 }
@@ -67,9 +69,9 @@ function Dialog(a: NonNullable<typeof asked.value>) {
             <input type="text" value={typed} autocomplete="off" onInput={(e) => setTyped(e.currentTarget.value)} />
           </label>
         )}
-        <p class="by">Recorded under your name.</p>
+        {!a.stay && <p class="by">Recorded under your name.</p>}
         <div class="foot">
-          <button type="button" class="btn" autoFocus={!a.reason} onClick={() => end(false)}>Keep as it is</button>
+          <button type="button" class="btn" autoFocus={!a.reason} onClick={() => end(false)}>{a.stay ?? "Keep as it is"}</button>
           <button type="submit" class={"btn " + (a.calm ? "primary" : "danger solid")} disabled={!ready}>{a.action}</button>
         </div>
       </form>

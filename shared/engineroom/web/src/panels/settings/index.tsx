@@ -1,5 +1,6 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { api, can, confirm, me, PageHead, Panel, Problem, seg, Shown, toast, useResource } from "../../ui";
+import { askBefore } from "../../app/router";
+import { api, can, confirm, fmt, me, PageHead, Panel, Problem, seg, Shown, toast, useResource } from "../../ui";
 import { groups, labels } from "./labels";
 import "./settings.css";
 import type { WorkspaceItem } from "../../app/api.gen";
@@ -32,18 +33,22 @@ function Form({ workspace: w, reload }: { workspace: Workspace; reload: () => vo
     setName((typed) => (typed === was.name ? w.name : typed));
     setValues((typed) => ({ ...typed, ...Object.fromEntries(Object.keys(now).filter((k) => (typed[k] ?? was.now[k]) === was.now[k]).map((k) => [k, now[k]!])) }));
   }, [w.name, JSON.stringify(now)]);
-  const changed = Object.keys(now).filter((k) => values[k] !== now[k]);
-  const dirty = changed.length > 0 || name !== w.name;
+  const saved = read.current;
+  const changed = Object.keys(now).filter((k) => values[k] !== saved.now[k]);
+  const unsaved = changed.length + Number(name !== saved.name);
+  useLayoutEffect(() => unsaved ? askBefore(async () => (await confirm({
+    title: "Leave the settings?", effect: `${fmt.plural(unsaved, "change")} ${unsaved === 1 ? "is" : "are"} not saved.`, action: "Leave", stay: "Stay",
+  })) !== null) : undefined, [unsaved]);
   const save = async (e: Event) => {
     e.preventDefault();
     try {
-      const saved = await api.patch<Workspace>(`/workspaces/${seg(w.id)}`, {
-        ...(name !== w.name ? { name } : {}),
+      const answer = await api.patch<Workspace>(`/workspaces/${seg(w.id)}`, {
+        ...(name !== saved.name ? { name } : {}),
         ...(changed.length ? { settings: Object.fromEntries(changed.map((k) => [k, values[k] === "" ? null : unitOf(k) > 1 ? Math.round(Number(values[k]) * unitOf(k)) : Number(values[k])])) } : {}),
       });
       // The answer may differ from what was typed: a field that was emptied has its default.
-      read.current = { name: saved.name, now: numbersOf(saved) };
-      setName(saved.name);
+      read.current = { name: answer.name, now: numbersOf(answer) };
+      setName(answer.name);
       setValues(read.current.now);
       setWrong({});
       toast("The settings are saved");
@@ -64,18 +69,18 @@ function Form({ workspace: w, reload }: { workspace: Workspace; reload: () => vo
         <Panel key={title} title={title}>
           <div class="fields">
             {keys.filter((k) => k in now).map((k) => (
-              <label key={k} class={values[k] !== now[k] ? "field changed" : "field"}>
+              <label key={k} class={values[k] !== saved.now[k] ? "field changed" : "field"}>
                 <span>{labels[k] ?? k}</span>
                 <input type="number" step={unitOf(k) > 1 ? "any" : undefined} name={k} value={values[k]} disabled={!may} placeholder="default" onInput={(e) => setValues({ ...values, [k]: e.currentTarget.value })} />
-                {values[k] !== now[k] && <small>was {now[k]}</small>}
+                {values[k] !== saved.now[k] && <small>was {saved.now[k]}</small>}
                 {wrong[k] && <small class="err" role="alert">{wrong[k]}</small>}
               </label>
             ))}
           </div>
         </Panel>
       ))}
-      {may && dirty && <div class="save"><button class="btn primary">Save{` ${changed.length + Number(name !== w.name)} ${changed.length + Number(name !== w.name) === 1 ? "change" : "changes"}`}</button>
-        <button type="button" class="btn" onClick={() => { setName(w.name); setValues(now); setWrong({}); }}>Keep as it is</button></div>}
+      {may && unsaved > 0 && <div class="save"><button class="btn primary">Save {fmt.plural(unsaved, "change")}</button>
+        <button type="button" class="btn" onClick={() => { setName(saved.name); setValues(saved.now); setWrong({}); }}>Keep as it is</button></div>}
       {can("delete-workspace") && <Panel title="Delete"><div class="fields danger"><p class="dim">The workspace, its agents, tasks, memories and traces are deleted for good.</p><button type="button" class="btn danger" onClick={() => void remove(w)}>Delete the workspace</button></div></Panel>}
     </form>
   );
