@@ -24,6 +24,13 @@ var pages = []string{
 
 // strangersWalk: from the link that the first start prints, four questions are answered with few clicks.
 func strangersWalk(r *room) {
+	r.expects("401")
+	r.must(r.Goto(r.ctx, r.URL+"/sign-in#token=lk_of_a_program"))
+	r.until(says("#said", "This is an API key") + `.textContent.includes("does not sign in")`)
+	r.must(r.Eval(r.ctx, `document.getElementById("token").focus()`, nil))
+	r.write("mistyped")
+	r.press("Enter")
+	r.until(says("#said", "This token is not valid") + `.textContent.includes("behind token=")`)
 	r.must(r.Goto(r.ctx, r.URL+"/sign-in#workspace="+string(workspace.Demo)+"&token="+r.Token))
 	r.until(says(".demo", "This is a demo"))
 	r.signedIn = true

@@ -19,10 +19,12 @@ const signIn = async (token, linked, workspaceId) => {
     if (answer.ok) {
       if (workspaceId) await session("PUT", { workspaceId });
       location.replace("engine/overview");
+    } else if (answer.status === 401 && /^lks?_/.test(token)) {
+      said.textContent = "This is an API key. Programs call the API with it; it does not sign in to this page.";
     } else if (answer.status === 401) {
       said.textContent = linked
         ? "This link does not sign in, or does so no more: a link for a person works once, within ten minutes. Ask for another."
-        : "This token is not valid. Copy it again, whole.";
+        : "This token is not valid. Copy it again, whole: it is the admin's token, or what stands behind token= in a link that signs in.";
     } else {
       said.textContent = "That did not work (" + answer.status + "). Try again a little later.";
     }
