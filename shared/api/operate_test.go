@@ -166,7 +166,7 @@ func TestAMemberTalksToo(t *testing.T) {
 // A follower of an execution without events causes one query per second, and reconnects after a
 // minute.
 func TestFollowersLookSeldom(t *testing.T) {
-	if got, want := (sse.Streams{}).OrDefault(), (sse.Streams{Every: time.Second, For: time.Minute, Quiet: 15 * time.Second, Most: 20}); got != want {
+	if got, want := (sse.Streams{}).OrDefault(), (sse.Streams{Every: time.Second, For: time.Minute, Quiet: 10 * time.Second, Most: 20}); got != want {
 		t.Errorf("streams are served %+v", got)
 	}
 	w := onOne(t, func(d *api.Deps) { d.Streams = &sse.Streams{For: 300 * time.Millisecond} })

@@ -16,7 +16,7 @@ type Streams struct {
 	// authenticated again, and on Lambda no invocation runs on for a client that is gone.
 	For time.Duration
 	// Quiet is the interval after which an idle stream sends a comment, so that no proxy closes it;
-	// 0: 15 seconds.
+	// 0: 10 seconds. The Engine Room misses it after 15 seconds.
 	Quiet time.Duration
 	// Most is the largest number of streams that a caller may have open; 0: 20.
 	Most int
@@ -35,7 +35,7 @@ type Clock interface {
 func (s Streams) OrDefault() Streams {
 	s.Every = cmp.Or(s.Every, time.Second)
 	s.For = cmp.Or(s.For, time.Minute)
-	s.Quiet = cmp.Or(s.Quiet, 15*time.Second)
+	s.Quiet = cmp.Or(s.Quiet, 10*time.Second)
 	s.Most = cmp.Or(s.Most, 20)
 	return s
 }

@@ -12,7 +12,7 @@ import (
 // liveTests are the tests of what the page does while things happen, and while it can't hear of them; and of
 // its types.
 var liveTests = []func(*room){types, nothingIsMissedAtFirst, typedTextStays, readsAnewBehindTheFirst, readsWhatIsNew, dismissedElsewhere,
-	pollsWithoutAStream, topBarFits, wrongClock}
+	pollsWithoutAStream, hangingServer, topBarFits, wrongClock}
 
 // intercepted lets the test answer requests, or hold them back, from the first one on.
 const intercepted = `(() => {
@@ -145,6 +145,22 @@ func pollsWithoutAStream(r *room) {
 	r.until(`document.querySelector(".stale")?.textContent.includes("Not live since") && document.querySelector(".app.is-stale") && document.querySelectorAll("table[aria-label=Activity] tbody tr").length`)
 	r.must(r.Eval(r.ctx, `window.answer = undefined`, nil))
 	r.click(says(".stale .btn", "Try now"))
+	r.until(one(".live.live") + ` && !document.querySelector(".stale")`)
+}
+
+// hangingServer: where the server keeps its connections and sends nothing, the page says so before a minute is over.
+func hangingServer(r *room) {
+	r.open("overview")
+	r.must(r.Before(r.ctx, intercepted+`;window.answer = (url, how) => {
+		if (window.released || !/\/events/.test(url)) return;
+		const ends = (no) => how.signal.addEventListener("abort", () => no(how.signal.reason));
+		if (how.headers.Accept !== "text/event-stream" || window.streams > 1) return new Promise((_, no) => ends(no));
+		return new Response(new ReadableStream({start: (c) => ends((why) => c.error(why))}), {headers: {"Content-Type": "text/event-stream"}});
+	}`))
+	r.open("lanes")
+	r.until(one(".live.live"))
+	r.until(says(".live.off", "Not live") + " && " + says(".stale", "Not live since"))
+	r.must(r.Eval(r.ctx, `window.released = true`, nil))
 	r.until(one(".live.live") + ` && !document.querySelector(".stale")`)
 }
 

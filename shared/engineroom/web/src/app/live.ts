@@ -99,9 +99,9 @@ let wake: (() => void) | null = null;
 
 const pollEvery = 5000;
 const streamAgain = 30_000;
-const staleAfter = 15_000;
-const signEvery = 10_000;
-const leaderLostAfter = 40_000;
+const staleAfter = 15_000; // an idle stream sends a comment every 10 s
+const signEvery = 5000;
+const leaderLostAfter = 20_000; // a sign every 10 s, and the leading tab says by itself that it hears nothing
 
 const pause = (ms: number): Promise<void> =>
   new Promise((done) => {
@@ -146,7 +146,7 @@ async function stream(): Promise<boolean> {
   let silence = 0;
   const expect = (): void => {
     clearTimeout(silence);
-    silence = window.setTimeout(() => quiet.abort(), 40_000); // an idle stream sends a comment every 15 s
+    silence = window.setTimeout(() => quiet.abort(), staleAfter + 100); // timers may be early
   };
   expect();
   try {
@@ -196,12 +196,18 @@ function apply(blocks: string[]): void {
 }
 
 // poll asks once for what has happened since, and passes it on.
-async function poll(pass: (news: News) => void): Promise<void> {
-  const response = await send("GET", "/events", { params: { cursor: last }, signal: AbortSignal.timeout(10_000) });
+async function poll(pass: (news: News) => void, patience = 10_000): Promise<void> {
+  const response = await send("GET", "/events", { params: { cursor: last }, signal: AbortSignal.timeout(patience) });
   const page = (await response.json()) as { items: Happened[]; nextCursor: string; reset?: boolean };
   last = page.nextCursor;
   heard();
   if (page.items.length || page.reset) pass({ events: page.items, reset: page.reset });
+}
+
+// lost says that the page is not live, once nothing was heard for too long.
+function lost(): void {
+  const now = Date.now();
+  if (now - heardAt >= staleAfter || refused > 1 || !navigator.onLine) state("stale", now + pollEvery);
 }
 
 async function lead(): Promise<void> {
@@ -215,6 +221,7 @@ async function lead(): Promise<void> {
         continue;
       }
       failures++;
+      lost();
       if (failures < 2) {
         await pause(1000);
         continue;
@@ -227,8 +234,7 @@ async function lead(): Promise<void> {
     } catch (error) {
       failures++;
       unsent(error);
-      const now = Date.now();
-      if (now - heardAt > staleAfter || refused > 1 || !navigator.onLine) state("stale", now + pollEvery);
+      lost();
     }
     await pause(pollEvery);
   }
@@ -241,10 +247,8 @@ async function alone(): Promise<void> {
     await new Promise((done) => setTimeout(done, pollEvery));
     if (leading || signedOut.peek()) return;
     if (!quiet()) continue;
-    const now = connection.peek();
-    if (now.mode !== "polling" && now.mode !== "stale") hear({ connection: { mode: "stale", since: toldAt, retryAt: 0 } });
     try {
-      await poll((news) => { if (quiet()) hear(news); });
+      await poll((news) => { if (quiet()) hear(news); }, pollEvery);
       if (quiet()) hear({ connection: { mode: "polling", since: Date.now(), retryAt: 0 } });
     } catch {
       if (quiet()) hear({ connection: { mode: "stale", since: toldAt, retryAt: Date.now() + pollEvery } });
@@ -254,7 +258,7 @@ async function alone(): Promise<void> {
 
 /** follow begins to follow what happens in the workspace. */
 export async function follow(): Promise<void> {
-  while (!(await known().then(() => true, () => false))) {
+  while (!(await known().then(() => true, (error: unknown) => { unsent(error); lost(); }))) {
     if (signedOut.peek()) return;
     await pause(pollEvery);
   }
