@@ -97,19 +97,22 @@ func oneWorkspace(r *room) {
 	}
 }
 
-// keepsWhatItHas: where the API refuses for a while, the page keeps its rows and asks again.
+// keepsWhatItHas: where the API refuses for a while, the page keeps its rows, says that they and the header may be old,
+// and asks again.
 func keepsWhatItHas(r *room) {
 	r.open("activity")
 	r.until(one(".live.live"))
 	r.until(`document.querySelectorAll("table[aria-label=Activity] tbody tr").length > 1`)
 	r.must(r.Eval(r.ctx, noting, nil))
-	r.must(r.Eval(r.ctx, `window.answer = (url) => /activity[?]/.test(url)
+	r.must(r.Eval(r.ctx, `window.answer = (url) => /activity[?]|overview$/.test(url)
 		? Promise.resolve(new Response("{}", {status: 503, headers: {"Retry-After": "2"}})) : undefined`, nil))
 	r.ask("POST", "/objectives", map[string]any{"title": "Happens while it fails", "description": "seen later"}, nil)
 	r.until(says("#main [role=alert]", "could not be read"))
 	r.until(`document.querySelectorAll("table[aria-label=Activity] tbody tr").length > 1`)
+	r.until(says(".live.off", "Not live") + " && " + says(".stale", "may be old"))
 	r.must(r.Eval(r.ctx, `window.answer = undefined`, nil))
 	r.until(`!document.querySelector("#main [role=alert]") && document.querySelectorAll("table[aria-label=Activity] tbody tr").length > 1`)
+	r.until(one(".live.live") + ` && !document.querySelector(".stale")`)
 }
 
 // failures: what failed can be opened and dismissed; what failed again since is not dismissed unseen.

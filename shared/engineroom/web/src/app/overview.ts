@@ -16,11 +16,13 @@ const apart = 1500; // milliseconds between two reads
 const calm = 5000; // between two that events ask for, and up to a second more: not all tabs read at once
 const kept = 1100; // the server answers what it has read less than a second ago
 const atLeast = 60_000; // what only time changes: clocks count down by themselves
+const longest = 15_000; // between two reads that fail
 
 let readAt = -Infinity;
 let timer = 0;
 let dueAt = Infinity;
 let asking = false;
+let failures = 0; // in a row
 let again = false;
 
 async function read(): Promise<void> {
@@ -33,8 +35,10 @@ async function read(): Promise<void> {
   try {
     overview.value = await api.get<Overview>("/overview", undefined, AbortSignal.timeout(15_000));
     overviewFailed.value = null;
+    failures = 0;
   } catch (error) {
     overviewFailed.value = error instanceof Problem ? error : new Problem(0, "failed", "The overview could not be read", String(error), "");
+    readAfter(Math.min(longest, 2500 * 2 ** failures++));
   } finally {
     asking = false;
     if (again) refresh();

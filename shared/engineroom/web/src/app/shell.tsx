@@ -13,7 +13,7 @@ import { base, href } from "./base";
 import { fmt, second } from "./fmt";
 import { single, useKeys } from "./keys";
 import { connection, retryNow } from "./live";
-import { overview } from "./overview";
+import { overview, overviewFailed, refresh } from "./overview";
 import { go, moved, place, restored } from "./router";
 import { stopOrRelease } from "./stop";
 import { switchTheme, theme } from "./theme";
@@ -74,7 +74,7 @@ function Header({ palette }: { palette: () => void }) {
 
 function Connected() {
   const c = connection.value;
-  if (c.mode === "stale") return <span class="live off">Not live</span>;
+  if (c.mode === "stale" || overviewFailed.value) return <span class="live off">Not live</span>;
   return <span class={"live " + c.mode}>{c.mode === "live" ? "Live" : c.mode === "polling" ? "Polling" : "Connecting"}</span>;
 }
 
@@ -86,6 +86,14 @@ function Stale() {
     const timer = setInterval(() => tick((n) => n + 1), 1000);
     return () => clearInterval(timer);
   }, [c.mode]);
+  const failed = overviewFailed.value;
+  if (c.mode !== "stale" && failed && overview.value) {
+    return (
+      <div class="stale" role="status">The state at the top may be old: {failed.message}
+        <button type="button" class="btn sm" onClick={refresh}>Try now</button>
+      </div>
+    );
+  }
   if (c.mode !== "stale") return null;
   const left = Math.max(0, Math.ceil((c.retryAt - Date.now()) / 1000));
   return (
