@@ -12,7 +12,7 @@ import (
 // strangerTests are those of people who see the page for the first time, or may do little, and of what
 // goes wrong.
 var strangerTests = []func(*room){
-	strangersWalk, inAnotherWorkspace, nothingIsCutOff, aTurnThatFails, asAMember, listsReadOn, exportsForSpreadsheets, panelsThatFail, nobodyKnown,
+	strangersWalk, inAnotherWorkspace, nothingIsCutOff, aTurnThatFails, asAMember, rightsThatChange, listsReadOn, exportsForSpreadsheets, panelsThatFail, nobodyKnown,
 	panelsThatAreLate, oddAddresses,
 }
 
@@ -203,6 +203,27 @@ func asAMember(r *room) {
 	if eval[bool](r, `!!`+says(".nav a, .menu-items a", "secrets")) {
 		r.Error("the navigation of a member has secrets")
 	}
+}
+
+// rightsThatChange: a page that is refused something learns what its person may do now, and whether they may still see the workspace.
+func rightsThatChange(r *room) {
+	const email = "demoted@shop.example"
+	r.expects("403")
+	var made struct{ UserID string }
+	r.ask(http.MethodPost, "/members", map[string]any{"email": email, "role": "ADMIN"}, &made)
+	link, err := r.Link(r.ctx, email)
+	r.must(err)
+	r.must(r.Goto(r.ctx, link))
+	r.until(says(".who .name", "Admin") + " && " + one(".top .stop"))
+	r.visit("secrets")
+	r.settles()
+	r.ask(http.MethodPatch, "/members/"+made.UserID, map[string]any{"role": "MEMBER"}, nil)
+	r.visit("lanes")
+	r.visit("secrets") // reads what is refused
+	r.until(says(".who .name", "Member") + ` && !document.querySelector(".top .stop") && ` + says("#main", "You may not see this"))
+	r.ask(http.MethodDelete, "/members/"+made.UserID, nil, nil)
+	r.visit("tasks")
+	r.until(says("h1", "no access to Default any more"))
 }
 
 // listsReadOn: a list has more than its first page, and a conversation without a name is called by its kind.

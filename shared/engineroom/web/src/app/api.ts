@@ -17,8 +17,8 @@ export class Problem extends Error {
   }
 }
 
-/** signedOut is set when the session has ended. */
-export const signedOut = signal(false);
+/** signedOut is set when the session has ended, or the person has lost the workspace. */
+export const signedOut = signal<false | "session" | "workspace">(false);
 
 /** me is who is signed in; null until it is known. */
 export const me = signal<Me | null>(null);
@@ -42,6 +42,20 @@ export function known(): Promise<void> {
     throw error;
   });
   return asking;
+}
+
+const checkEvery = 5000;
+let checkedAt = -Infinity;
+
+// check asks again who is signed in: a refusal says that what they may do has changed.
+async function check(): Promise<void> {
+  if (performance.now() - checkedAt < checkEvery) return;
+  checkedAt = performance.now();
+  try {
+    me.value = await json<Me>("GET", "/me", {});
+  } catch (error) {
+    if (error instanceof Problem && error.status === 403) signedOut.value = "workspace";
+  }
 }
 
 /** can reports whether the caller may use an operation of the API, by its operation id. */
@@ -86,7 +100,7 @@ export async function send(method: string, path: string, s: Sending = {}): Promi
   if (s.body !== undefined) headers["Content-Type"] = "application/json";
   if (method === "POST") headers["Idempotency-Key"] ??= crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
   const workspace = me.peek()?.workspaceId;
-  if (workspace) headers["X-Workspace-Id"] = workspace;
+  if (workspace) headers["X-Workspace-Id"] ??= workspace;
   let response: Response;
   const late = method === "GET" ? new AbortController() : undefined;
   const timer = late && setTimeout(() => late.abort(), patience);
@@ -107,7 +121,8 @@ export async function send(method: string, path: string, s: Sending = {}): Promi
   }
   heed(response);
   if (response.ok) return response;
-  if (response.status === 401) signedOut.value = true;
+  if (response.status === 401) signedOut.value = "session";
+  if (response.status === 403 && path !== "/me" && me.peek()) void check();
   const body = (await response.json().catch(() => ({}))) as Record<string, unknown>;
   const text = (name: string): string => (typeof body[name] === "string" ? (body[name] as string) : "");
   throw new Problem(

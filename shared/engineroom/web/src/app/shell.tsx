@@ -8,7 +8,7 @@ import { Glyph, Icon } from "../ui/icon";
 import { Countdown } from "../ui/marks";
 import { Failed, Loading, NotAllowed } from "../ui/states";
 import { toast, Toasts } from "../ui/toast";
-import { api, can, decider, known as who, me, Problem, serverNow, signedOut, unknown } from "./api";
+import { api, can, decider, known as who, me, Problem, send, serverNow, signedOut, unknown } from "./api";
 import { base, href } from "./base";
 import { fmt, second } from "./fmt";
 import { single, useKeys } from "./keys";
@@ -146,7 +146,7 @@ const letter = (name: string): string => (name.trim()[0] ?? "?").toLowerCase();
 /** choose goes on with the session in another workspace. */
 async function choose(id: string): Promise<void> {
   try {
-    await api.put("/session", { workspaceId: id });
+    await send("PUT", "/session", { body: { workspaceId: id }, headers: { "X-Workspace-Id": id } }); // this one may be lost
     location.assign(href("overview"));
   } catch (error) {
     toast(error instanceof Problem ? error.message : "That did not work");
@@ -373,6 +373,17 @@ export function Shell() {
 }
 
 function SignedOut() {
+  const there = me.value?.workspaces ?? [];
+  if (signedOut.value === "workspace") {
+    return (
+      <main id="main" class="signed-out"><h1>You have no access to {there.find((w) => w.id === me.value!.workspaceId)?.name ?? "this workspace"} any more</h1>
+        <p>Somebody has removed you from it, or it was deleted. An owner of it can add you again.</p>
+        {there.filter((w) => w.id !== me.value!.workspaceId).map((w) => <button type="button" class="btn" key={w.id} onClick={() => void choose(w.id)}>Go to {w.name}</button>)}
+        <a class="btn" href={base + "sign-in"}>Sign in</a>
+        <Toasts />
+      </main>
+    );
+  }
   return (
     <main id="main" class="signed-out"><h1>You are signed out</h1>
       <p>The session has ended. <code>bin/lanekeeper token</code> prints a link that signs you in.</p>
