@@ -66,25 +66,28 @@ func within(element, selector string) string {
 
 // A lane is seen with its holder, and released by force, with a reason.
 func laneReleased(r *room) {
-	r.ask(http.MethodPost, "/lanes/room:deploy/acquire", fields{"holder": "juan", "ttlSeconds": 3000}, nil)
+	held := says(".lanes tbody tr", "room:deploy")
 	r.open("lanes")
-	r.until(rowWith("room:deploy") + `?.textContent.includes("juan") && document.querySelector(".strip svg")`)
+	r.ask(http.MethodPost, "/lanes/room:deploy/acquire", fields{"holder": "juan", "ttlSeconds": 3000}, nil) // no event tells of it
+	r.until(held + `?.textContent.includes("juan") && document.querySelector(".strip svg")`)
+	r.until(`(n => new RegExp("; " + n + " (is|are) held now$").test(document.querySelector(".strip svg").ariaLabel))(
+		document.querySelectorAll(".lanes tbody tr").length)`)
+	r.use(says("button", "Show as table"))
+	r.until(says(".strip-table tbody tr", "room:deploy") + `?.textContent.includes("running")`)
 	r.use(says(".f", "Somebody waits"))
-	r.until(`location.search === "?waiting=true" && !` + rowWith("room:deploy"))
+	r.until(`location.search === "?waiting=true" && !` + held)
 	r.must(r.Eval(r.ctx, `history.back()`, nil))
-	r.until(rowWith("room:deploy"))
+	r.until(held)
 	r.use(`document.querySelector('button[aria-label="Release room:deploy"]')`)
 	r.fillIn("input", "juan has gone home")
 	r.doIt()
 	r.toasts("room:deploy is released")
-	r.until(`!` + rowWith("room:deploy"))
+	r.until(`!` + held)
 	var why struct{ Held bool }
 	r.ask(http.MethodGet, "/lanes/room:deploy/why", nil, &why)
 	if why.Held {
 		r.Error("the lane is still held")
 	}
-	r.use(says("button", "Show as table"))
-	r.until(`document.querySelector(".strip-table tbody tr")`)
 }
 
 // A conversation shows who has it and what is queued; what people write is text. Its lock is ended by

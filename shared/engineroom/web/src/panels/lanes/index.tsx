@@ -1,3 +1,4 @@
+import { useMemo } from "preact/hooks";
 import { api, can } from "../../app/api";
 import { seg } from "../../app/base";
 import { fmt, second } from "../../app/fmt";
@@ -9,7 +10,7 @@ import { Bar, Countdown, Said, TraceLink } from "../../ui/marks";
 import { Empty, Filtered, More, Shown } from "../../ui/states";
 import { Callout, Filters, Outputs, PageHead, Panel, Toggle } from "../../ui/parts";
 import { toast } from "../../ui/toast";
-import { ended, holderName, surfaceOf, useAtZero, type Hold, type LanesPage, type History } from "./lane";
+import { ended, holderName, pastOf, surfaceOf, useAtZero, type Hold, type LanesPage, type History } from "./lane";
 import { Queues } from "./queues";
 import { Holds } from "./strip";
 import "./lanes.css";
@@ -22,7 +23,7 @@ const surfaces = ["heartbeat", "operate", "chat", "webhook", "worker", "coordina
 export default function Lanes() {
   const [query, setQuery] = useQuery();
   const now = second.value;
-  const held = useWhole<LanesPage>("/lanes", {}, { kinds: ["lane."] });
+  const held = useWhole<LanesPage>("/lanes", {}, { kinds: ["lane."], every: 5000 }); // no event tells of what other programs hold
   // The strip is asked for anew each minute, and whenever a lane changes hands.
   const since = new Date(Math.floor(now / 60_000) * 60_000 - half).toISOString();
   const history = useWhole<History>("/lanes/history", { since }, { kinds: ["lane."] }, mostHolds);
@@ -35,6 +36,12 @@ export default function Lanes() {
   const shown = all.filter((l) => (!surface || surfaceOf(l.traceId) === surface) && (!waiting || l.wantedAt));
   const blocked = all.filter((l) => l.wantedAt && now - Date.parse(l.wantedAt) > 2000);
   const next = overview.value?.beat.nextAt;
+  // The history has the holds of runs alone.
+  const holds = useMemo(() => {
+    const past = history.data?.items ?? [];
+    const going = new Set(past.filter((h) => !h.endedAt).map((h) => h.lane));
+    return [...(held.data?.items ?? []).filter((l) => !going.has(l.lane)).map(pastOf), ...past];
+  }, [held.data, history.data]);
   const expired = all.some((l) => ended(l, now));
   useAtZero(expired, held.reload);
 
@@ -70,7 +77,7 @@ export default function Lanes() {
         </Callout>
       ))}
       <Panel title="Last 30 minutes" note={history.data?.nextCursor ? `the last ${fmt.count(history.data.items.length)} holds` : "two holds of one lane never overlap"}>
-        <Shown of={history} what="The holds of the last half hour">{(h) => <Holds holds={h.items} now={now} span={half} next={next ? Date.parse(next) : null} />}</Shown>
+        <Shown of={history} what="The holds of the last half hour">{() => <Holds holds={holds} held={all.length} now={now} span={half} next={next ? Date.parse(next) : null} />}</Shown>
       </Panel>
       <div>
         <Filters>

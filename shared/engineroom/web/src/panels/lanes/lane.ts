@@ -14,6 +14,12 @@ export type Past = LaneSpan;
 
 export type History = Page<LaneSpan>;
 
+// pastOf draws a hold of a program that began no run.
+export const pastOf = (l: Hold): Past => ({
+  lane: l.lane, label: l.label, holder: l.holder, agent: "", surface: "worker", acquiredAt: l.lockedAt, endedAt: null, ended: "running",
+  status: "running", traceId: l.traceId ?? "", executionId: null, changed: true,
+});
+
 const prefixes: Record<string, string> = { hb: "heartbeat", op: "operate", ch: "chat", wh: "webhook", wk: "worker", co: "coordinator" };
 
 // surfaceOf is the surface that began a trace.

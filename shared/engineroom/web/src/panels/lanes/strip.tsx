@@ -8,19 +8,20 @@ const mostInTable = 1000;
 
 interface Props {
   holds: Past[];
+  held: number; // how many are held now
   now: number;
   span: number; // of the past, in ms
   next: number | null; // when the next beat is due
 }
 
 /** Holds draws one row a lane and one mark a hold, and has the same as a table. */
-export function Holds({ holds, now, span, next }: Props) {
+export function Holds({ holds, held, now, span, next }: Props) {
   const [all, setAll] = useState(false);
   const [table, setTable] = useState(false);
   const lanes = useMemo(() => rowsOf(holds), [holds]);
   const rows = useMemo(() => (all ? lanes : lanes.slice(0, most)), [lanes, all]);
   if (!holds.length) return <p class="empty">No lane was held in the last {span / 60_000} minutes.</p>;
-  const said = `Holds of ${lanes.length} lanes in the last ${span / 60_000} minutes; ${holds.filter((h) => !h.endedAt).length} are held now`;
+  const said = `Holds of ${lanes.length} lanes in the last ${span / 60_000} minutes; ${held} ${held === 1 ? "is" : "are"} held now`;
   const beat = rows.findIndex((r) => r.key === "heartbeat");
   return (
     <>
@@ -54,7 +55,7 @@ function markOf(h: Past): Mark {
   const lasted = end === null ? "" : `, ${fmt.duration(end - start)}`;
   return {
     start, end, tone: toneOf(h),
-    title: `${h.lane}: ${holderName(h.holder)}, ${fmt.clock(start)}${lasted}, ${h.ended}${h.status ? `, ${h.status}` : ""}`,
+    title: `${h.lane}: ${holderName(h.holder)}, ${fmt.clock(start)}${lasted}, ${h.ended}${h.status !== h.ended ? `, ${h.status}` : ""}`,
     to: h.traceId && `traces/${h.traceId}`, words: h.agent || holderName(h.holder),
   };
 }

@@ -1,5 +1,5 @@
 import "./overview.css";
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { useResource } from "../../app/resource";
 import { useWhole } from "../../app/whole";
 import { overview, overviewFailed, refresh, whereOf } from "../../app/overview";
@@ -230,8 +230,14 @@ function Latest() {
   );
 }
 
+const often = 10_000; // milliseconds between two reads: no event tells of lanes that other programs hold
+
 /** OverviewPanel answers what the agent does right now, whether it works, and what needs a person. */
 export default function OverviewPanel(_: PanelProps) {
+  useEffect(() => {
+    const timer = setInterval(() => { if (!document.hidden) refresh(); }, often);
+    return () => clearInterval(timer);
+  }, []);
   const o = overview.value;
   const failed = overviewFailed.value;
   if (!o) {
