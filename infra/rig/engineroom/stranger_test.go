@@ -12,7 +12,7 @@ import (
 // strangerTests are those of people who see the page for the first time, or may do little, and of what
 // goes wrong.
 var strangerTests = []func(*room){
-	strangersWalk, inAnotherWorkspace, nothingIsCutOff, aTurnThatFails, asAMember, rightsThatChange, listsReadOn, exportsForSpreadsheets, panelsThatFail, nobodyKnown,
+	strangersWalk, backToTheLink, inAnotherWorkspace, nothingIsCutOff, aTurnThatFails, asAMember, rightsThatChange, listsReadOn, exportsForSpreadsheets, panelsThatFail, nobodyKnown,
 	panelsThatAreLate, oddAddresses,
 }
 
@@ -85,6 +85,23 @@ func strangersWalk(r *room) {
 
 	r.click(says(".demo button", "Go to Default"))
 	r.until(`!document.querySelector(".demo") && document.querySelector(".who .tag")?.textContent === "default"`)
+}
+
+// backToTheLink: whoever opens a link without a session is not told that one has ended, and comes to its page by signing in.
+func backToTheLink(r *room) {
+	r.expects("401")
+	r.must(r.Goto(r.ctx, r.URL+"/engine/tasks?view=list&q=a%20%26b"))
+	r.until(says("h1", "not signed in"))
+	if is := eval[string](r, `document.querySelector("#main").textContent`); strings.Contains(is, "ended") {
+		r.Errorf("without a session the page says %q", is)
+	}
+	r.use(says("a", "Sign in"))
+	r.until(`document.readyState === "complete" && document.querySelector("#token")`)
+	r.must(r.Eval(r.ctx, `document.querySelector("#token").focus()`, nil))
+	r.write(r.Token)
+	r.press("Enter")
+	r.until(`location.pathname === "/engine/tasks" && location.search.startsWith("?view=list&q=a") && document.querySelector(".search input")?.value === "a &b"`)
+	r.signedIn = true
 }
 
 // inAnotherWorkspace: a command that a page shows acts on the workspace of the page; a delivery says what it did,

@@ -4,6 +4,8 @@
 
 const said = document.getElementById("said");
 
+let to = "overview"; // the page of the Engine Room that a person came from
+
 const session = (method, body) => fetch("api/v1/session", {
   method,
   headers: { "Content-Type": "application/json" },
@@ -18,7 +20,7 @@ const signIn = async (token, linked, workspaceId) => {
     const answer = await session("POST", { token });
     if (answer.ok) {
       if (workspaceId) await session("PUT", { workspaceId });
-      location.replace("engine/overview");
+      location.replace("engine/" + (workspaceId ? "overview" : to));
     } else if (answer.status === 401 && /^lks?_/.test(token)) {
       said.textContent = "This is an API key. Programs call the API with it; it does not sign in to this page.";
     } else if (answer.status === 401) {
@@ -46,7 +48,9 @@ const given = () => {
 // follow takes the token out of the address, also of one that is put into an open page.
 const follow = () => {
   const { token, workspace } = given();
-  if (location.hash) history.replaceState(null, "", location.pathname);
+  const page = new URLSearchParams(location.hash.slice(1)).get("to");
+  if (page) to = page;
+  else if (location.hash) history.replaceState(null, "", location.pathname);
   if (token) signIn(token, true, workspace);
 };
 

@@ -9,7 +9,7 @@ import { Countdown } from "../ui/marks";
 import { Failed, Loading, NotAllowed } from "../ui/states";
 import { toast, Toasts } from "../ui/toast";
 import { api, can, decider, known as who, me, Problem, send, serverNow, signedOut, unknown } from "./api";
-import { base, href } from "./base";
+import { base, href, root } from "./base";
 import { fmt, second } from "./fmt";
 import { single, useKeys } from "./keys";
 import { connection, retryNow } from "./live";
@@ -384,10 +384,11 @@ function SignedOut() {
       </main>
     );
   }
+  const back = "#to=" + encodeURIComponent(location.pathname.slice(root.length) + location.search);
   return (
-    <main id="main" class="signed-out"><h1>You are signed out</h1>
-      <p>The session has ended. <code>bin/lanekeeper token</code> prints a link that signs you in.</p>
-      <a class="btn primary" href={base + "sign-in"}>Sign in</a>
+    <main id="main" class="signed-out"><h1>{me.value ? "You are signed out" : "You are not signed in"}</h1>
+      <p>{me.value && "The session has ended. "}<code>bin/lanekeeper token</code> prints a link that signs you in.</p>
+      <a class="btn primary" href={base + "sign-in" + back}>Sign in</a>
     </main>
   );
 }
