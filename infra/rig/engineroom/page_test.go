@@ -681,6 +681,9 @@ func lostConnection(r *room) {
 	r.until(one(".live.live"))
 	r.must(r.Offline(r.ctx, true))
 	r.until(`document.querySelector(".stale")?.textContent.includes("Not live since") && document.querySelector(".app.is-stale")`)
+	r.visit("webhooks") // whose script is not loaded yet
+	r.until(says("#main [role=alert]", "is loaded again as soon as there is an answer"))
 	r.must(r.Offline(r.ctx, false))
-	r.until(`!document.querySelector(".stale") && !document.querySelector(".live.off")`)
+	r.until(`!document.querySelector(".stale") && !document.querySelector(".live.off") && ` + says("h1", "Webhooks") + ` && !document.querySelector("#main [role=alert]")`)
+	r.settles()
 }

@@ -249,13 +249,22 @@ function Current() {
     known.load().then((m) => {
       loaded.set(page, m.default);
       if (!gone) drawn((n) => n + 1);
-    }, (error: Error) => {
-      if (!gone) setFailed(error);
+    }, () => {
+      if (!gone) setFailed(new Error("Lanekeeper does not answer, or is a newer version. The page is loaded again as soon as there is an answer."));
     });
     return () => {
       gone = true;
     };
   }, [page]);
+  // A script that could not be loaded is loaded by a new document alone. Where that did not help, a minute lies between two.
+  useEffect(() => {
+    if (!failed) return;
+    const [document] = performance.getEntriesByType("navigation") as PerformanceNavigationTiming[];
+    const timer = setInterval(() => {
+      void api.get("/me", undefined, AbortSignal.timeout(5000)).then(() => location.reload(), () => {});
+    }, document?.type === "reload" ? 60_000 : 5000);
+    return () => clearInterval(timer);
+  }, [failed]);
   const n = moved.value;
   useLayoutEffect(() => {
     if (restored !== null) document.getElementById("main")!.scrollTop = restored;
