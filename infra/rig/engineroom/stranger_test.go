@@ -120,6 +120,12 @@ func inAnotherWorkspace(r *room) {
 	r.visit("skills/" + id)
 	r.until(says(".det h2", "ask_forecast"))
 	r.until(says(".det dd", "3 calls in 14 days") + ` && document.querySelector(".tbl tr[aria-selected=true]")`)
+	// What is not there may be in another workspace.
+	r.expects("404")
+	task := r.task("Fetch the cones", nil) // in Default
+	r.visit("tasks/" + task)
+	r.use(says(".empty button", "Look in Default"))
+	r.until(says(".det h2", "Fetch the cones") + ` && document.querySelector(".who .tag")?.textContent === "default"`)
 }
 
 // nothingIsCutOff: beside an open detail a list's rows can be told apart, a long fact is broken, what can be done

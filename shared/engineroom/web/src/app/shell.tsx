@@ -7,8 +7,8 @@ import { Confirming } from "../ui/confirm";
 import { Glyph, Icon } from "../ui/icon";
 import { Countdown } from "../ui/marks";
 import { Failed, Loading, NotAllowed } from "../ui/states";
-import { toast, Toasts } from "../ui/toast";
-import { api, can, decider, known as who, me, Problem, send, serverNow, signedOut, unknown } from "./api";
+import { Toasts } from "../ui/toast";
+import { api, can, decider, known as who, me, serverNow, signedOut, unknown } from "./api";
 import { base, href, root } from "./base";
 import { fmt, second } from "./fmt";
 import { single, useKeys } from "./keys";
@@ -16,6 +16,7 @@ import { connection, retryNow } from "./live";
 import { overview, overviewFailed, refresh } from "./overview";
 import { go, moved, place, restored } from "./router";
 import { stopOrRelease } from "./stop";
+import { choose, others } from "./workspace";
 import { switchTheme, theme } from "./theme";
 import failedIcon from "../icons/failed.svg";
 import idleIcon from "../icons/idle.svg";
@@ -142,16 +143,6 @@ function Nav({ open, shut }: { open: boolean; shut: () => void }) {
 }
 
 const letter = (name: string): string => (name.trim()[0] ?? "?").toLowerCase();
-
-/** choose goes on with the session in another workspace. */
-async function choose(id: string): Promise<void> {
-  try {
-    await send("PUT", "/session", { body: { workspaceId: id }, headers: { "X-Workspace-Id": id } }); // this one may be lost
-    location.assign(href("overview"));
-  } catch (error) {
-    toast(error instanceof Problem ? error.message : "That did not work");
-  }
-}
 
 /** Demo says that the workspace is the demo's, and whether what its agents ask is a script. */
 function Demo() {
@@ -387,7 +378,7 @@ function SignedOut() {
     return (
       <main id="main" class="signed-out"><h1>You have no access to {there.find((w) => w.id === me.value!.workspaceId)?.name ?? "this workspace"} any more</h1>
         <p>Somebody has removed you from it, or it was deleted. An owner of it can add you again.</p>
-        {there.filter((w) => w.id !== me.value!.workspaceId).map((w) => <button type="button" class="btn" key={w.id} onClick={() => void choose(w.id)}>Go to {w.name}</button>)}
+        {others().map((w) => <button type="button" class="btn" key={w.id} onClick={() => void choose(w.id)}>Go to {w.name}</button>)}
         <a class="btn" href={base + "sign-in"}>Sign in</a>
         <Toasts />
       </main>

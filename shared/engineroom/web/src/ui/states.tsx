@@ -4,6 +4,7 @@ import { me, Problem } from "../app/api";
 import type { Params } from "../app/base";
 import { fmt } from "../app/fmt";
 import { useResource } from "../app/resource";
+import { choose, others } from "../app/workspace";
 import { Glyph } from "./icon";
 import { copy } from "./marks";
 
@@ -64,11 +65,23 @@ export const NotAllowed = ({ children }: { children?: ComponentChildren }) => (
   <div class="empty"><b>You may not see this</b><span>{children ?? "Admins and owners of this workspace may. An owner can give you another role."}</span></div>
 );
 
-/** Failed names what went wrong, why, and what to do. A refusal for lack of rights is told as such. */
+const mostOthers = 5; // workspaces that are offered
+
+/**
+ * Failed names what went wrong, why, and what to do. A refusal for lack of rights is told as such. What is not there
+ * may be in another workspace: those are offered.
+ */
 export function Failed({ error, retry, what }: { error: Problem | Error; retry?: () => void; what?: string }) {
   const p = error instanceof Problem ? error : null;
   if (p?.status === 403) return <NotAllowed>{p.detail || p.title}</NotAllowed>;
-  if (p?.status === 404) return <div class="empty"><b>{what ?? "This"} is not there</b><span>{p.detail || "It may have been deleted, or it belongs to another workspace."}</span></div>;
+  if (p?.status === 404) {
+    return (
+      <div class="empty">
+        <b>{what ?? "This"} is not there</b><span>{p.detail || "It may have been deleted, or it belongs to another workspace."}</span>
+        <span class="row">{others().slice(0, mostOthers).map((w) => <button type="button" class="btn" key={w.id} onClick={() => void choose(w.id, location.href)}>Look in {w.name}</button>)}</span>
+      </div>
+    );
+  }
   const details = [error.message, p && `${p.status} ${p.code}`, p?.traceId].filter(Boolean).join("\n");
   return (
     <div class="empty" role="alert">
