@@ -3,7 +3,8 @@ import { signal } from "@preact/signals";
 interface Toast {
   id: number;
   text: string;
-  undo?: () => void;
+  act?: { label: string; run: () => void };
+  stays?: boolean;
 }
 
 const toasts = signal<Toast[]>([]);
@@ -12,8 +13,16 @@ let next = 0;
 /** toast says for 5 s what was done. undo is given only where the API can undo it. */
 export function toast(text: string, undo?: () => void): void {
   const id = ++next;
-  toasts.value = [...toasts.value.slice(-2), { id, text, undo }];
+  const some = toasts.value.filter((t) => !t.stays).slice(-2);
+  toasts.value = [...toasts.value.filter((t) => t.stays || some.includes(t)), { id, text, act: undo && { label: "Undo", run: undo } }];
   setTimeout(() => dismiss(id), 5000);
+}
+
+/** notice says something until a person takes it away, or the function that it returns is called. */
+export function notice(text: string, act?: Toast["act"]): () => void {
+  const id = ++next;
+  toasts.value = [...toasts.value, { id, text, act, stays: true }];
+  return () => dismiss(id);
 }
 
 const dismiss = (id: number): void => {
@@ -26,7 +35,8 @@ export const Toasts = () => (
     {toasts.value.map((t) => (
       <div class="toast enter" key={t.id}>
         {t.text}
-        {t.undo && <button type="button" onClick={() => { dismiss(t.id); t.undo!(); }}>Undo</button>}
+        {t.act && <button type="button" onClick={() => { dismiss(t.id); t.act!.run(); }}>{t.act.label}</button>}
+        {t.stays && <button type="button" onClick={() => dismiss(t.id)}>Dismiss</button>}
       </div>
     ))}
   </div>
