@@ -504,5 +504,7 @@ func emptyPanels(r *room) {
 	r.expects("400")
 	r.expects("422")
 	r.visit("tasks?minPriority=99&view=list")
-	r.until(says(".empty[role=alert]", "Tasks could not be read"))
+	r.until(says(".empty[role=alert]", "Tasks could not be read") + `?.textContent.includes("minPriority: ")`)
+	r.visit("activity?since=garbage")
+	r.until(says(".empty[role=alert]", "since: "))
 }

@@ -126,10 +126,16 @@ export async function send(method: string, path: string, s: Sending = {}): Promi
   const body = (await response.json().catch(() => ({}))) as Record<string, unknown>;
   const text = (name: string): string => (typeof body[name] === "string" ? (body[name] as string) : "");
   throw new Problem(
-    response.status, text("code"), text("title") || response.statusText, text("detail"),
+    response.status, text("code"), text("title") || response.statusText, fieldsOf(body) || text("detail"),
     text("traceId") || (response.headers.get("X-Trace-Id") ?? ""), body,
     Number(response.headers.get("Retry-After")) || 0,
   );
+}
+
+// fieldsOf lists what a refusal says of each field.
+function fieldsOf(body: Record<string, unknown>): string {
+  const of = Array.isArray(body.errors) ? (body.errors as { location?: string; message?: string }[]) : [];
+  return of.map((e) => `${(e.location ?? "").replace(/^(body|query|path)\./, "")}: ${e.message ?? ""}`).join("; ");
 }
 
 async function json<T>(method: string, path: string, s: Sending): Promise<T> {

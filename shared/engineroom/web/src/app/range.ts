@@ -2,7 +2,7 @@ import { serverNow } from "./api";
 
 const units: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** moment makes "-24h" or a time of an address a time as the API takes it; undefined: there is none. */
+/** moment makes "-24h" or a time of an address a time as the API takes it; undefined: there is none. Any other text stays: the API refuses it. */
 export function moment(text: string | null): string | undefined {
   if (!text) return undefined;
   const relative = /^-(\d+)([smhd])$/.exec(text);
@@ -12,7 +12,7 @@ export function moment(text: string | null): string | undefined {
     return new Date(Math.floor((serverNow() - ago) / grain) * grain).toISOString();
   }
   const at = new Date(text);
-  return Number.isNaN(+at) ? undefined : at.toISOString();
+  return Number.isNaN(+at) ? text : at.toISOString();
 }
 
 /** ranges are what a person may choose. */

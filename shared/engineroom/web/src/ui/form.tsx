@@ -1,6 +1,5 @@
 import { render, type ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { Problem } from "../app/api";
 import "./form.css";
 
 // A Field of a form. Its value travels as text, number or boolean, after its type.
@@ -45,10 +44,7 @@ export function form<R>(f: Form<R>): Promise<R | null> {
   });
 }
 
-// reasons lists what a refusal says of each field, or else what it says at all.
 function reasons(err: unknown): string {
-  const of = err instanceof Problem && Array.isArray(err.body.errors) ? (err.body.errors as { location?: string; message?: string }[]) : [];
-  if (of.length) return of.map((e) => `${(e.location ?? "").replace(/^body\./, "")}: ${e.message ?? ""}`).join("; ");
   return err instanceof SyntaxError ? `This is not JSON: ${err.message}` : err instanceof Error ? err.message : String(err);
 }
 
