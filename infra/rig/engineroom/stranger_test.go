@@ -150,13 +150,14 @@ func nothingIsCutOff(r *room) {
 	r.must(r.Resize(r.ctx, browser.Options{Width: 1000, Height: 900}))
 	r.visit("skills")
 	r.until(row(name) + ` && (e => e.scrollWidth <= e.clientWidth)(document.querySelector(".scroll"))`)
-	r.must(r.Resize(r.ctx, browser.Options{Width: 360, Height: 800, Mobile: true}))
+	r.must(r.Resize(r.ctx, browser.Options{Width: 320, Height: 800, Mobile: true}))
 	for _, page := range pages {
 		r.visit(page)
 		r.settles()
 		r.until(`(() => {
 			const head = document.querySelector(".page > header"), acts = head?.querySelector(".acts")?.getBoundingClientRect();
-			if (!acts) return innerWidth === 360;
+			if (document.querySelector("#main").scrollWidth > 320) return false;
+			if (!acts) return innerWidth === 320;
 			const range = document.createRange();
 			range.selectNodeContents(head.querySelector("h1"));
 			return [...range.getClientRects()].every(t => t.right <= acts.left || t.bottom <= acts.top);

@@ -39,7 +39,7 @@ export default function Audit() {
             <List label="Changes" rows={rows} rowKey={(e) => e.id} onEnd={audit.more} columns={[
               { key: "at", head: "At", width: "104px", cell: (e) => <Time at={e.createdAt} /> },
               { key: "by", head: "By", width: "18%", wide: true, cell: (e) => <span class="trunc block" title={e.by}>{e.by}</span> },
-              { key: "action", head: "Action", width: "210px", cell: (e) => <code class="trunc block">{e.action}</code> },
+              { key: "action", head: "Action", width: "210px", phone: "auto", cell: (e) => <code class="trunc block">{e.action}</code> },
               { key: "what", head: "What", wide: true, cell: (e) => <span class="trunc block" title={`${e.summary} ${e.subject}`}>{e.summary} <span class="muted">{e.subject}</span></span> },
               { key: "trace", head: "Trace", width: "140px", wide: true, cell: (e) => <TraceLink id={e.traceId} keep={12} /> },
             ]} />
