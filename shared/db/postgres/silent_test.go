@@ -18,6 +18,9 @@ import (
 // connection to a server that does not answer.
 const quickly = 10 * time.Second
 
+// silence is longer than a call takes on a busy machine.
+const silence = time.Second
+
 // silentWorld returns a world with conns open connections through a proxy.
 func silentWorld(t *testing.T, conns int32) (world, *network.Proxy) {
 	t.Helper()
@@ -27,7 +30,7 @@ func silentWorld(t *testing.T, conns int32) (world, *network.Proxy) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	w.DB = open(t, postgres.Config{URL: p.URL, MaxConns: conns, Silence: 300 * time.Millisecond})
+	w.DB = open(t, postgres.Config{URL: p.URL, MaxConns: conns, Silence: silence})
 	w.fill(t, int(conns))
 	return w, p
 }
@@ -134,7 +137,7 @@ func TestASilentPeerOfANewConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	w.DB = open(t, postgres.Config{URL: p.URL, MaxConns: 1, Schema: migrations.Latest(), Silence: 300 * time.Millisecond})
+	w.DB = open(t, postgres.Config{URL: p.URL, MaxConns: 1, Schema: migrations.Latest(), Silence: silence})
 	p.At("lk_schema()", network.Fault{Kind: network.SwallowAnswers})
 	ctx, cancel := context.WithTimeout(t.Context(), quickly)
 	defer cancel()
