@@ -548,7 +548,10 @@ func consoleWaits(r *room) {
 	r.must(r.Eval(r.ctx, `history.back()`, nil))
 	r.until(`location.pathname === "/engine/console"`)
 	r.must(r.Reload(r.ctx))
-	r.until(says(".turn .steps", "waits no more") + ` && !` + says(".turn button", "Approve"))
+	r.until(says(".turn .steps", "approved") + ` && !` + says(".turn button", "Approve"))
+	r.must(r.Resize(r.ctx, browser.Options{Width: 320, Height: 800, Mobile: true}))
+	r.until(`innerWidth === 320 && document.querySelector("#main").scrollWidth <= 320 && ` + says(".comp button", "New thread"))
+	r.must(r.Resize(r.ctx, browser.Desktop))
 
 	// The last call that waits is on display, and another decides it: the page says so.
 	var asked struct{ Approvals []string }

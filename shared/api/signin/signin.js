@@ -49,7 +49,7 @@ const given = () => {
 const follow = () => {
   const { token, workspace } = given();
   const page = new URLSearchParams(location.hash.slice(1)).get("to");
-  if (page) to = page;
+  if (page && !page.includes("..")) to = page;
   else if (location.hash) history.replaceState(null, "", location.pathname);
   if (token) signIn(token, true, workspace);
 };

@@ -54,6 +54,13 @@ export function askBefore(ask: () => Promise<boolean>): () => void {
   };
 }
 
+/** mayLeave reports whether the page may be left for another document, and does not ask again. */
+export async function mayLeave(): Promise<boolean> {
+  if (leaving && !(await leaving())) return false;
+  removeEventListener("beforeunload", unload);
+  return true;
+}
+
 const leaves = (path: string): boolean => leaving !== null && path !== location.pathname;
 
 /** go opens an address of the Engine Room. With replace the current entry of the history is lost. */

@@ -231,9 +231,12 @@ export default function ConsolePanel({ query }: PanelProps) {
   const all = turns.value;
   const runs = all.some((t) => !t.ended && t.status !== "waiting");
   const state = runs ? "The agent works" : all.some((t) => !t.ended) ? "The agent waits for a person" : all.length ? "The agent has answered" : "";
+  const shown = useRef<string | undefined>(undefined); // the thread whose end has been scrolled to
   useEffect(() => {
     const e = body.current!;
-    if (e.scrollHeight - e.scrollTop - e.clientHeight < 240) e.scrollTop = e.scrollHeight;
+    const opened = all.length > 0 && shown.current !== at;
+    if (opened) shown.current = at;
+    if (opened || e.scrollHeight - e.scrollTop - e.clientHeight < 240) e.scrollTop = e.scrollHeight;
   }, [all]);
   const may = can("operate"); // not known yet when the page begins with this panel
   useEffect(() => field.current?.focus(), [may]);
@@ -263,7 +266,7 @@ export default function ConsolePanel({ query }: PanelProps) {
         {all.map((t) => <TurnView key={t.id} t={t} />)}
         <p class="sr" role="status">{state}</p>
       </div>
-      {may ? (
+      {may && all.length === 0 && at && spoken.error ? null : may ? (
         <form class="comp" onSubmit={(e) => { e.preventDefault(); submit(); }}>
           <textarea ref={field} rows={2} value={text} maxLength={16384} placeholder="Message the agent" aria-label="Message"
             onInput={(e) => setText(e.currentTarget.value)}
@@ -296,18 +299,7 @@ function TurnView({ t }: { t: Turn }) {
       <div class="a">
         {t.calls.length > 0 && (
           <ul class="steps">
-            {t.calls.map((c) => {
-              const asked = c.status === "waiting";
-              const waits = asked && !c.decided && !t.ended;
-              const gist = waits ? "waits for a person" : asked ? c.decided ?? "waits no more" : c.result ?? (c.status === "started" ? "runs" : c.status);
-              const took = c.began && (c.ended ? fmt.duration(c.ended - c.began) : !t.ended && <Since at={c.began} />);
-              return (
-                <li key={c.callId}><Glyph tone={waits ? "person" : asked ? "done" : toneOf("step", c.status)} /><code>{c.skill}</code>
-                  <span class="trunc muted">{gist}</span>
-                  <span class="num">{waits && c.approvalId ? <Decide c={c} turn={t.id} /> : took}</span>
-                </li>
-              );
-            })}
+            {t.calls.map((c) => <CallView key={c.callId} c={c} t={t} />)}
           </ul>
         )}
         {(words || runs) && <p class="ans">{words}{runs && <span class="blink" aria-hidden="true">▍</span>}</p>}
@@ -335,6 +327,24 @@ const Next = ({ reason }: { reason: string }) =>
 function Cost({ t }: { t: Turn }) {
   const trace = useResource<{ costUsd: number }>(t.traceId && t.status && t.ended ? "/traces/" + t.traceId : null);
   return <span class="num">{[t.tokens !== undefined && fmt.tokens(t.tokens) + " tokens", trace.data && fmt.money(trace.data.costUsd * 1e6), t.ended && fmt.duration(t.ended - t.began)].filter(Boolean).join(" · ")}</span>;
+}
+
+function CallView({ c, t }: { c: Call; t: Turn }) {
+  const asked = c.status === "waiting";
+  const approval = useResource<{ status: string }>(asked && c.approvalId ? "/approvals/" + seg(c.approvalId) : null, undefined, {
+    kinds: ["approval."], only: (e) => e.subject === c.approvalId,
+  });
+  const status = approval.data?.status;
+  const decided = c.decided ?? (status === "executed" ? "approved" : status === "pending" ? undefined : status);
+  const waits = asked && !decided && !t.ended;
+  const gist = waits ? "waits for a person" : asked ? decided ?? "waits no more" : c.result ?? (c.status === "started" ? "runs" : c.status);
+  const took = c.began && (c.ended ? fmt.duration(c.ended - c.began) : !t.ended && <Since at={c.began} />);
+  return (
+    <li><Glyph tone={waits ? "person" : asked ? "done" : toneOf("step", c.status)} /><code>{c.skill}</code>
+      <span class="trunc muted">{gist}</span>
+      <span class="num">{waits && c.approvalId ? <Decide c={c} turn={t.id} /> : took}</span>
+    </li>
+  );
 }
 
 function Decide({ c, turn }: { c: Call; turn: number }) {

@@ -28,7 +28,7 @@ export default function Threads({ id }: { id?: string }) {
       <Filters>{channels.map((c) => <Toggle key={c} name="channel" value={c}>{c}</Toggle>)}</Filters>
       {threads.error && !threads.items ? <section class="panel"><Failed error={threads.error} retry={threads.reload} what="The threads" /></section>
         : !threads.items ? <section class="panel"><Loading lines={6} /></section>
-        : !rows.length
+        : !rows.length && !id
           ? <section class="panel">
               {filtered ? <Filtered what="thread" all="/threads" clear={() => setQuery({ lock: null, channel: null, address: null })} />
                 : <Empty title="No conversation yet" command={`bin/lanekeeper threads create '{"channel":"log","address":"ada"}'`}>A thread is a conversation with one person over one channel. It begins with the first message, or with:</Empty>}
