@@ -12,6 +12,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // objectiveTold and memoryTold hold the fields that the tests read.
@@ -188,6 +190,17 @@ func TestAWorkspaceByHTTP(t *testing.T) {
 		w.must(t, 200, http.MethodPatch, path, `{"name":"Ice","settings":{"beatTokens":1000}}`, &told)
 		if told.Name != "Ice" || told.Settings["beatTokens"] != 1000 || told.Settings["stepsPerRun"] != 20 {
 			t.Errorf("changed it is %+v", told)
+		}
+		if _, err := w.Budgets.Reserve(t.Context(), w.Workspace, budget.Request{ // the first call of the day's beats
+			Agent: activity.Operator, Surface: trace.Heartbeat, Execution: ids(), Trace: w.Traces.New(trace.Heartbeat), Model: "demo",
+			Input: 10, Output: 10, Lease: time.Minute, Day: 500_000,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.must(t, 200, http.MethodPatch, path, `{"settings":{"dayTokens":5000}}`, nil)
+		var days struct{ Items []struct{ Allocated int64 } }
+		if w.must(t, 200, http.MethodGet, "/api/v1/budgets?scope=agent", "", &days); len(days.Items) != 1 || days.Items[0].Allocated != 5000 {
+			t.Errorf("the day of the beats is %+v", days)
 		}
 		got := w.call(t, http.MethodPatch, path, admin, `{"settings":{"beatTokens":-1,"nonsense":1}}`)
 		if got.status != 422 || !strings.Contains(string(got.body), "body.settings.beatTokens") || !strings.Contains(string(got.body), "body.settings.nonsense") {

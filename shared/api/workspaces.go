@@ -177,8 +177,8 @@ func (s *server) patchWorkspace(ctx context.Context, in *struct {
 		}
 		change.Settings, change.Notifications = in.Body.Settings.values, in.Body.Settings.notifications
 	}
+	was := w.Settings
 	err = s.change(ctx, "workspace.update", func(ctx context.Context, tx *db.Tx) (err error) {
-		was := w.Settings
 		w, err = s.Workspaces.Patch(ctx, tx, w, change)
 		if is := w.Settings; err == nil && (is.DayTokens != was.DayTokens || is.DayMicroUSD != was.DayMicroUSD) {
 			s.Budgets.AllocateDays(tx.Later(), is.DayTokens, is.DayMicroUSD) // the day of the beats has begun

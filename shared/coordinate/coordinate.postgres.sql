@@ -35,15 +35,6 @@ UPDATE agents AS a SET
          LIMIT jsonb_array_length(CAST($2 AS jsonb))) c
  WHERE a.workspace_id = $1 AND a.id = c.id AND a.status = c.was;
 
--- part: silence
--- How far back the last sign of a task lies whose agent has never sent a heartbeat and is gone: one that claims its tasks
--- was there when it did.
-CASE a.spawner WHEN 'pull' THEN a.stale_threshold_seconds * CAST(-1000 AS bigint) ELSE $5 END
-
--- part: watched
--- Whether it could have been heard since: cycles have followed each other for $6 milliseconds.
-coalesce(a.spawner <> 'pull' OR a.stale_threshold_seconds * CAST(1000 AS bigint) <= $6, true)
-
 -- name: LockTasks
 -- The tasks that time, an agent or a spawner has decided about, and those in the list. An array is
 -- computed once, also where the statistics know nothing of many new tasks yet. A task is late by the later of its

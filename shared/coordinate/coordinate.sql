@@ -6,6 +6,15 @@ SELECT c.last_cycle_at, c.watching_since, c.paced_at, w.settings, lk_now()
   LEFT JOIN coordinator_cycles c ON c.workspace_id = w.id
  WHERE w.id = $1;
 
+-- part: silence
+-- How far back the last sign of a task lies whose agent has never sent a heartbeat and is gone: one that claims its tasks
+-- was there when it did.
+CASE a.spawner WHEN 'pull' THEN a.stale_threshold_seconds * CAST(-1000 AS bigint) ELSE $5 END
+
+-- part: watched
+-- Whether it could have been heard since: cycles have followed each other for $6 milliseconds.
+coalesce(a.spawner <> 'pull' OR a.stale_threshold_seconds * CAST(1000 AS bigint) <= $6, true)
+
 -- name: Agents
 -- The agents of a range that are not terminated, and those that still have an attempt, with what they work on. One
 -- plan serves one agent and all of them.

@@ -32,15 +32,6 @@ UPDATE agents AS a SET
  WHERE a.workspace_id = $1 AND a.id = c.id AND a.status = c.was
    AND a.id IN (SELECT i.value ->> 'id' FROM json_each($2) i);
 
--- part: silence
--- How far back the last sign of a task lies whose agent has never sent a heartbeat and is gone: one that claims its tasks
--- was there when it did.
-CASE a.spawner WHEN 'pull' THEN a.stale_threshold_seconds * CAST(-1000 AS bigint) ELSE $5 END
-
--- part: watched
--- Whether it could have been heard since: cycles have followed each other for $6 milliseconds.
-coalesce(a.spawner <> 'pull' OR a.stale_threshold_seconds * CAST(1000 AS bigint) <= $6, true)
-
 -- name: LockTasks
 SELECT t.id FROM agent_tasks t
  WHERE t.workspace_id = $1 AND t.id IN (

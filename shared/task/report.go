@@ -222,7 +222,8 @@ func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task,
 	return is, err == nil, err
 }
 
-// still logs that an attempt is where it was, unless that was logged lately or the task has just changed, and reports whether it did. The coordinator takes an attempt for lost after a longer silence.
+// still logs that an attempt is where it was, unless that was logged lately or the task has just changed, and reports
+// whether it did. The coordinator takes an attempt for lost after a longer silence.
 func (s *Store) still(ctx context.Context, tx Tx, t Task, actor string) (Task, bool, error) {
 	lately := !t.rests
 	if !lately {

@@ -78,7 +78,8 @@ func claims(ctx context.Context, rounds int) ([]Row, error) {
 	}
 	return []Row{{
 		Name: "claim at 1,000,000 pending over 1,000", Value: median(ratios), Limit: 1.5,
-		Detail: fmt.Sprintf("%.1f and %.1f ms under 3 budget levels, 100,000 and no calls of models in a day, %d statements in %d round trips", median(times[0]), median(times[1]), cost.Statements, cost.RoundTrips),
+		Detail: fmt.Sprintf("%.1f and %.1f ms under 3 budget levels, 100,000 and no calls of models in a day, %d statements in %d round trips",
+			median(times[0]), median(times[1]), cost.Statements, cost.RoundTrips),
 	}}, nil
 }
 

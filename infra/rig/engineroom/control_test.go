@@ -144,7 +144,8 @@ func healUndone(r *room) {
 	r.open("skills")
 	r.until(says(".callout", "room_flaky"))
 	r.until(rowWith("room_flaky") + `?.textContent.includes("Disabled by self-healing")`)
-	if may := eval[[]string](r, `[...`+says(".callout", "room_flaky")+`.querySelectorAll("button")].map(b => b.textContent)`); !slices.Equal(may, []string{"Undo"}) {
+	may := eval[[]string](r, `[...`+says(".callout", "room_flaky")+`.querySelectorAll("button")].map(b => b.textContent)`)
+	if !slices.Equal(may, []string{"Undo"}) {
 		r.Errorf("of a skill that is disabled the page offers %q", may)
 	}
 	r.must(r.Resize(r.ctx, laptop)) // which shows all that can be done with it

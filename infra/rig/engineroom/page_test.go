@@ -498,7 +498,8 @@ func console(r *room) {
 	r.until(`document.querySelector(".turn .q")?.textContent.includes("today") && document.querySelector(".turn .facts .link")`)
 	r.until(`document.querySelector(".turn .ans")?.textContent.length > 10`)
 	r.until(`/^[?]thread=.{36}$/.test(location.search)`)
-	const answered = `[...document.querySelectorAll(".turn")].filter(e => e.querySelector(".facts .link") && e.querySelector(".ans")?.textContent.length > 10).length`
+	const answered = `[...document.querySelectorAll(".turn")].filter(e => e.querySelector(".facts .link") &&
+		e.querySelector(".ans")?.textContent.length > 10).length`
 	r.must(r.Reload(r.ctx))
 	r.until(answered + ` === 1 && document.querySelector(".turn .q").textContent.includes("today")`)
 
@@ -517,7 +518,8 @@ func console(r *room) {
 	}
 	r.until(answered + ` === 1`)
 	thread := eval[string](r, `new URLSearchParams(location.search).get("thread")`)
-	if in := eval[[]string](r, `asked.filter(a => a.url.endsWith("/operate")).map(a => JSON.parse(a.body).threadId ?? "")`); !slices.Equal(in, []string{"", thread}) {
+	in := eval[[]string](r, `asked.filter(a => a.url.endsWith("/operate")).map(a => JSON.parse(a.body).threadId ?? "")`)
+	if !slices.Equal(in, []string{"", thread}) {
 		r.Errorf("the messages were said in the threads %q, the page shows %q", in, thread)
 	}
 	r.press("Escape")
